@@ -1,0 +1,51 @@
+"""The command line: a group whose commands load when they are called.
+
+`tenure --help` imports neither TensorFlow nor any command, so it is quick and works in a broken environment too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from tenure import __version__
+
+# name -> (module that holds a click command called `command`, its line in `tenure --help`)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("tenure.cli.run", "Run a program unchanged and say whether it leaks."),
+    "soak": ("tenure.cli.soak", "Call a function many times: flat, leak or inconclusive."),
+    "report": ("tenure.cli.report", "Show a recording again, also one a killed program left."),
+    "explain": ("tenure.cli.explain", "Explain a cause of growth and its cure, by name or code."),
+    "doctor": ("tenure.cli.doctor", "Say which probes work on this machine, and why not."),
+    "demo": ("tenure.cli.demo", "Find a planted leak and show its cure, in a minute."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that knows its commands by name only, until one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        try:
+            command = import_module(module).command
+        except ModuleNotFoundError as error:
+            raise click.ClickException(f"`tenure {cmd_name}` can't start here: {error}") from error
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.command is no click command: {command!r}")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tenure")
+def tenure() -> None:
+    """Find out what keeps TensorFlow objects alive: what grows, where it is made, who holds it, what cures it."""

@@ -1,0 +1,288 @@
+"""One watched program from its start to its report: what `tenure run` and `TENURE_RUN=1` share.
+
+A session belongs to one process. A forked child that inherits it neither prints nor writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from tenure.explain.ticks import TickSource
+from tenure.records import Report
+
+__all__ = ["Outputs", "Session", "say", "unwritable"]
+
+LAST_WORDS_SECONDS = 5.0
+"""A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
+
+OLDEST = (2, 16)
+
+
+class Watching(Protocol):
+    """What `explain.watching.Watching` gives: the evidence of one run."""
+
+    def start(self) -> None: ...
+
+    def set_ticks(self, unit: str, function: str | None) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def finish(self, exit_status: int | None) -> Report: ...
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the report goes besides stderr; absolute paths, since the program may change its folder."""
+
+    json: Path | None = None
+    html: Path | None = None
+    record: Path | None = None
+    redact: bool = False
+
+
+class Session:
+    """Watches this process between `begin` and `end`; `publish` prints and writes what was found."""
+
+    def __init__(
+        self,
+        program: tuple[str, ...],
+        outputs: Outputs,
+        function: str | None = None,
+        own: tuple[str, ...] = (),
+    ) -> None:
+        self.pid = os.getpid()
+        self.report: Report | None = None
+        self._program, self._outputs = program, outputs
+        self._named, self._own = function, own
+        self._watching: Watching | None = None
+        self._source: TickSource | None = None
+        self._ended = self._published = False
+        self._path = list(sys.path)
+
+    @property
+    def ours(self) -> bool:
+        """False in a forked child."""
+        return os.getpid() == self.pid
+
+    def begin(self) -> None:
+        """Starts to watch. What fails is said on stderr, and the program runs all the same."""
+        try:
+            from tenure.explain.watching import Watching as Watch
+
+            watching: Watching = Watch(self._program, self._outputs.record, self._outputs.redact)
+            watching.start()
+            self._watching = watching
+            self._source = TickSource(watching, self._named, self._own)
+            self._source.start()
+        except Exception as error:
+            say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")
+
+    def end(self, status: int | None) -> None:
+        """Takes the last reading; `status` is the program's exit status. Only the first call counts."""
+        if not self.ours or self._ended:
+            return
+        self._ended = True
+        if self._source is not None:
+            self._source.stop()
+        if self._watching is None:
+            return
+        try:
+            with self._own_path():
+                report = self._watching.finish(status)
+            missing = (*report.missing, *(self._source.missing if self._source is not None else ()))
+            self.report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
+        except Exception as error:
+            say(f"tenure: the program ran, and the report could not be made: {type(error).__name__}: {error}")
+
+    def publish(self) -> None:
+        """Prints the report to stderr and writes the files asked for. Only the first call counts."""
+        if not self.ours or self._published or self.report is None:
+            return
+        self._published = True
+        with self._own_path():
+            self._attempt("the report could not be printed", self._print)
+            if self._outputs.json is not None:
+                self._attempt(f"{self._outputs.json} could not be written", self._write_json)
+            if self._outputs.html is not None:
+                self._attempt(f"{self._outputs.html} could not be written", self._write_html)
+
+    def last_words(self, status: int) -> None:
+        """Ends and publishes while the program is killed: within `LAST_WORDS_SECONDS`, else the process just exits."""
+        if not self.ours or self._published:
+            return
+        done = threading.Event()
+
+        def bound() -> None:
+            if not done.wait(LAST_WORDS_SECONDS):
+                _real_exit(status)
+
+        with contextlib.suppress(RuntimeError):  # no thread can start any more: then without a bound
+            threading.Thread(target=bound, daemon=True).start()
+        try:
+            self.end(status)
+            self.publish()
+        finally:
+            done.set()
+
+    def guard(self) -> None:
+        """From here on SIGTERM (where the program has no handler of its own) and `os._exit` leave a report."""
+
+        def on_sigterm(number: int, frame: FrameType | None) -> None:
+            self.last_words(128 + number)
+            _die_of(number)
+
+        def in_child() -> None:
+            if signal.getsignal(signal.SIGTERM) is on_sigterm:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+        def leave(status: int) -> None:
+            if self.ours:
+                try:
+                    self.last_words(status)
+                finally:
+                    _real_exit(status)
+            _real_exit(status)
+
+        leave.__name__ = leave.__qualname__ = "_exit"
+        leave.__doc__ = os._exit.__doc__
+        if threading.current_thread() is threading.main_thread() and (
+            signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ):
+            signal.signal(signal.SIGTERM, on_sigterm)
+            os.register_at_fork(after_in_child=in_child)
+        os._exit = leave  # type: ignore[assignment]
+
+    def _print(self) -> None:
+        from tenure.report.text import render
+
+        assert self.report is not None
+        stream = sys.__stderr__
+        if stream is None:
+            return
+        terminal = stream.isatty()
+        color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
+        sys.stdout and sys.stdout.flush()  # so that a terminal shows the program's last line first
+        stream.write(render(self.report, width, color).rstrip("\n") + "\n")
+        stream.flush()
+
+    def _write_json(self) -> None:
+        from tenure.report.json import dumps
+
+        assert self.report is not None and self._outputs.json is not None
+        _replace(self._outputs.json, dumps(self.report, redact=self._outputs.redact) + "\n")
+
+    def _write_html(self) -> None:
+        from tenure.report.html import render
+        from tenure.report.json import redacted
+
+        assert self.report is not None and self._outputs.html is not None
+        report = redacted(self.report) if self._outputs.redact else self.report
+        _replace(self._outputs.html, render(report))
+
+    def _attempt(self, sentence: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception as error:
+            say(f"tenure: {sentence}: {type(error).__name__}: {error}")
+
+    @contextlib.contextmanager
+    def _own_path(self) -> Iterator[None]:
+        """Imports of ours by the path that held before the program: a `rich.py` beside the script is not ours."""
+        theirs = sys.path
+        sys.path = list(self._path)
+        try:
+            yield
+        finally:
+            sys.path = theirs
+
+
+_real_exit = os._exit
+
+
+def _die_of(number: int) -> None:
+    """Ends this process by the signal's default action, so that its parent sees the signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _version_notes() -> tuple[str, ...]:
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return ("The program did not import TensorFlow: only Python objects and the process were watched.",)
+    version = str(getattr(tensorflow, "__version__", ""))
+    try:
+        number = tuple(int(part) for part in version.split(".")[:2])
+    except ValueError:
+        return ()
+    if number < OLDEST:
+        return (f"TensorFlow {version} is older than 2.16, the oldest that tenure knows: upgrade it for all figures.",)
+    return ()
+
+
+def say(sentence: str) -> None:
+    """One line on stderr, if there is one."""
+    with contextlib.suppress(OSError, ValueError):
+        stream = sys.__stderr__
+        if stream is not None:
+            stream.write(sentence + "\n")
+            stream.flush()
+
+
+def unwritable(path: Path) -> str | None:
+    """Why a file can't be written at `path`, or None. Nothing stays behind."""
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    os.close(descriptor)
+    os.unlink(name)
+    return None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes beside and moves into place: a reader sees the old file or the whole new one."""
+    if path.exists() and not path.is_file():  # a pipe, /dev/null
+        path.write_text(text, encoding="utf-8")
+        return
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def fingerprints(path: Path) -> frozenset[str]:
+    """The fingerprints in a baseline: a report of `--json`, or a JSON list of fingerprints. ValueError: neither."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(value, dict):
+        value = [finding.get("fingerprint") for finding in value.get("findings", ())]
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("no list of fingerprints")
+    return frozenset(value)

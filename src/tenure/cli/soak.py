@@ -1,0 +1,192 @@
+"""`tenure soak`: calls one function many times; flat, leak or inconclusive."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from tenure.cli.output import check_writable, require_tensorflow, show, write_outputs
+
+__all__ = ["EXIT", "command"]
+
+EXIT = {"flat": 0, "leak": 1, "inconclusive": 4}
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+@click.command("soak", short_help="Call a function many times: flat, leak or inconclusive.", context_settings={"ignore_unknown_options": True})
+@click.option("--cycles", type=int, metavar="N", help="How many times to call the target (60 if neither this nor --for is given).")
+@click.option("--for", "duration", metavar="TIME", help="How long to call it: 90s, 10m, 2h.")
+@click.option("--warmup", type=int, metavar="N", help="Cycles that do not count; found from the number of cycles if absent.")
+@click.option("--setup", metavar="NAME", help="A function of the same module to call once before.")
+@click.option("--teardown", metavar="NAME", help="A function of the same module to call once after.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
+@click.option("--report", "html_file", metavar="FILE.html", help="Write the report as one HTML page.")
+@click.option("--record", metavar="FILE", help="Keep a recording, readable also after a kill.")
+@click.option("--redact", is_flag=True, help="Leave out the values of arguments.")
+@click.argument("target")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def command(
+    cycles: int | None, duration: str | None, warmup: int | None, setup: str | None, teardown: str | None,
+    json_file: str | None, html_file: str | None, record: str | None, redact: bool, target: str, args: tuple[str, ...],
+) -> None:
+    """Call TARGET (path.py:function or package.module:function, also async) again and again.
+
+    It gets the cycle's number if it takes an argument. Exit status: 0 flat, 1 leak, 4 inconclusive, 2 usage or the target failed.
+    """
+    if cycles is not None and duration is not None:
+        _fail("give --cycles or --for, not both")
+    if cycles is not None and cycles < 1:
+        _fail(f"--cycles is {cycles}; at least 1 is needed, and 8 or more to tell growth from warm-up")
+    if warmup is not None and warmup < 0:
+        _fail(f"--warmup is {warmup}; it can't be negative")
+    seconds = _seconds(duration) if duration is not None else None
+    check_writable("tenure soak", json_file, html_file, record)
+    require_tensorflow("tenure soak")
+    module, function = _load(target, args)
+    before, after = _helper(module, setup, target), _helper(module, teardown, target)
+    from tenure.explain.soak import TargetFailed, soak
+    from tenure.observe.recording import RecordingError
+
+    progress = _Progress()
+    failed: BaseException | None = None
+    try:
+        with progress:
+            report = soak(
+                function, cycles, seconds=seconds, warmup=warmup, setup=before, teardown=after, program=(target, *args),
+                record=Path(record) if record else None, on_tick=progress.tick,
+            )
+    except TargetFailed as error:
+        report, failed = error.report, error.__cause__
+    except RecordingError as error:
+        _fail(str(error))
+    write_outputs("tenure soak", report, json_file, html_file, redact)
+    show(report, recording=record, html=html_file, redact=redact)
+    if failed is not None:
+        sys.stderr.write(_users_traceback(failed))
+        raise SystemExit(2)
+    raise SystemExit(EXIT[report.verdict])
+
+
+class _Progress:
+    """A progress bar on a terminal's stderr; silent elsewhere."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def tick(self, done: int, planned: int) -> None:
+        if self._bar is None:
+            return
+        if self._task is None:
+            self._task = self._bar.add_task("soak", total=planned)
+        self._bar.update(self._task, completed=done)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if match is None or float(match[1]) <= 0:
+        _fail(f"--for is {text!r}; give a time above zero such as 90s, 10m or 2h")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[..., Any]]:
+    where, colon, name = target.rpartition(":")
+    if not colon or not where or not name:
+        _fail(f"the target is {target!r}; give path.py:function or package.module:function")
+    sys.argv = [where, *args]
+    is_path = where.endswith(".py") or os.sep in where
+    try:
+        module = _module_from_path(where) if is_path else _module_by_name(where)
+    except SyntaxError as error:
+        _fail(f"{where} has a syntax error on line {error.lineno}: {error.msg}")
+    except SystemExit as error:
+        _fail(f"{where} ended while it was imported (exit status {error.code}); guard its main part by `if __name__ == '__main__':`")
+    except Exception as error:
+        sys.stderr.write(_users_traceback(error))
+        _fail(f"{where} can't be imported: {type(error).__name__}: {error}")
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            near = difflib.get_close_matches(name, [n for n in vars(module) if callable(getattr(module, n, None))], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            _fail(f"{where} has no function {name!r}{hint}")
+    if isinstance(found, type):
+        found = found()
+    if not callable(found):
+        _fail(f"{target} is {type(found).__name__}, not a function")
+    return module, found
+
+
+def _module_from_path(where: str) -> ModuleType:
+    path = Path(where)
+    if path.is_dir():
+        _fail(f"{where} is a directory; give a Python file and a function: {where}/file.py:function")
+    if not path.is_file():
+        _fail(f"{where} does not exist; give the path of a Python file and a function in it")
+    sys.path.insert(0, str(path.parent.resolve()))
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_soaked"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        _fail(f"{where} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _module_by_name(where: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
+            _fail(f"no module named {where!r} from here; give path.py:function, or start in the folder that holds it")
+        raise
+
+
+def _helper(module: ModuleType, name: str | None, target: str) -> Callable[[], Any] | None:
+    if name is None:
+        return None
+    found = getattr(module, name, None)
+    if not callable(found):
+        _fail(f"{target.rpartition(':')[0]} has no function {name!r}")
+    return found  # type: ignore[no-any-return]
+
+
+def _users_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not tenure's or the import system's own."""
+    frames = error.__traceback__
+    own = str(Path(__file__).resolve().parents[1]) + os.sep
+    while frames is not None and (frames.tb_frame.f_code.co_filename.startswith((own, "<frozen importlib"))):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+def _fail(sentence: str) -> Any:
+    click.echo(f"tenure soak: {sentence}.", err=True)
+    raise SystemExit(2)

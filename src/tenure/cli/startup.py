@@ -1,0 +1,95 @@
+"""Watches the program of this interpreter when `TENURE_RUN=1` is in the environment: the same report as `tenure run`.
+
+A `.pth` file imports this module at interpreter start, only when the variable is set. Child processes inherit the
+variable and stay quiet: `TENURE_RUN_PID` names the process that is watched.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Any, NoReturn
+
+from tenure.cli.session import Outputs, Session, say
+
+__all__ = ["begin", "wanted"]
+
+_NOT_PROGRAMS = ("tenure", "pip", "pip3", "uv", "virtualenv")
+
+
+def wanted() -> bool:
+    """True when this process is the one to watch: the variable is set, no parent is watched, and a program runs."""
+    if os.environ.get("TENURE_RUN", "").strip().lower() in ("", "0", "false", "no", "off"):
+        return False
+    if os.environ.get("TENURE_RUN_PID", str(os.getpid())) != str(os.getpid()):
+        return False
+    words = _program()
+    if not words or sys.flags.interactive:
+        return False
+    name = words[1] if words[0] == "-m" and len(words) > 1 else os.path.basename(words[0])
+    return name.partition(".")[0] not in _NOT_PROGRAMS
+
+
+def begin() -> Session:
+    """Starts to watch; the report is printed at exit, after the program's own atexit handlers: ours is the first."""
+    os.environ["TENURE_RUN_PID"] = str(os.getpid())
+    session = Session(_program(), Outputs())
+    atexit.register(_at_exit, session, _exit_status())
+    session.begin()
+    session.guard()
+    return session
+
+
+def _at_exit(session: Session, given: list[object]) -> None:
+    session.end(_status(given))
+    session.publish()
+
+
+def _exit_status() -> list[object]:
+    """A list that `sys.exit` appends its argument to: at exit nothing else tells the status any more."""
+    given: list[object] = []
+
+    def leave(status: Any = None, /) -> NoReturn:
+        given.append(status)
+        raise SystemExit(status)
+
+    leave.__name__ = leave.__qualname__ = "exit"
+    leave.__doc__ = sys.exit.__doc__
+    sys.exit = leave
+    return given
+
+
+def _status(given: list[object]) -> int:
+    uncaught = getattr(sys, "last_type", None)
+    if uncaught is not None:
+        return 130 if issubclass(uncaught, KeyboardInterrupt) else 1
+    if not given or given[-1] is None:
+        return 0
+    last = given[-1]
+    return last & 0xFF if isinstance(last, int) else 1
+
+
+def _program() -> tuple[str, ...]:
+    """The program's words: at interpreter start `sys.argv[0]` is still `-m` for a module."""
+    argv = [word for word in getattr(sys, "argv", ()) if isinstance(word, str)]
+    if not argv or not argv[0]:
+        return ()
+    if argv[0] == "-m":
+        return ("-m", *sys.orig_argv[-len(argv) :])
+    return tuple(argv)
+
+
+def _forget_click() -> None:
+    # The package `tenure.cli` imports click; the program's `import click` may mean a file of its own.
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "click":
+            del sys.modules[name]
+
+
+if wanted():
+    _forget_click()
+    try:
+        begin()
+    except Exception as error:  # an interpreter must start whatever we do
+        say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")

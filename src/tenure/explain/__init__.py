@@ -1,0 +1,1 @@
+"""Tells whether the program grows, why, and what cures it."""

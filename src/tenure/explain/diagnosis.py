@@ -1,0 +1,394 @@
+"""Turns evidence into findings and a verdict. Pure: evidence in, records out; no TensorFlow, no clock, no input or output.
+
+Each population that grows gets its cause from what it is, what lies on the path to it and what comes with it. What the
+release actions gave back (autopsy) names framework causes; a framework's cause and the user's are one finding. Native
+growth that no population shows is given to the finding that carries native weight (graphs, tapes, writers), else it
+stands alone as `unattributed-growth`. A false alarm costs more than a missed leak: what is not steady is not a leak.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from tenure.causes import CATALOGUE
+from tenure.explain.evidence import Evidence, Population
+from tenure.records import Birth, Changed, Finding, Holder
+
+__all__ = ["NATIVE_FLOOR", "Verdict", "diagnose"]
+
+# Healthy programs drift by 1-5 KB a tick in malloc alone (names, logs, kernel tables); 8 KB a tick was always real.
+NATIVE_FLOOR = 8192.0
+
+_NATIVE_WEIGHT = ("trace", "graph", "graph-v1", "tape", "summary-writer", "session", "dataset", "iterator", "function", "py-function", "model", "optimizer", "strategy", "lookup-table")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict with its reason and its findings, largest leak first, and what is worth a note."""
+
+    verdict: str
+    why: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Draft:
+    """A finding while its bytes are still being added up."""
+
+    cause: str
+    bytes: float
+    tensor_bytes: float
+    objects: float
+    birth: Birth | None = None
+    holder: Holder | None = None
+    changed: Changed | None = None
+    kind: str = "leak"
+    steady: bool = True
+    slowing: bool = False
+    tier: int = 0
+    native_weight: bool = False
+    autopsied: bool = False
+    also: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+
+
+def diagnose(evidence: Evidence, windows: int) -> Verdict:
+    """The verdict on one program from its evidence, read over `windows` windows."""
+    drafts = [draft for draft in (_from_population(p, evidence) for p in evidence.populations) if draft is not None]
+    drafts += _from_graphs(evidence, drafts)
+    drafts += _from_open_tapes(evidence, drafts)
+    drafts += _from_garbage(evidence)
+    drafts = _merge(drafts)
+    drafts += _from_autopsy(evidence, drafts)
+    _fold_debris(drafts, evidence)
+    drafts += _from_native_rest(evidence, drafts)
+    findings = sorted((_finding(d, evidence, windows) for d in drafts if _worth(d, evidence)), key=_rank)
+    return _conclude(evidence, tuple(findings), drafts, windows)
+
+
+# ---------------------------------------------------------------------------------------------- populations
+
+
+def _from_population(p: Population, evidence: Evidence) -> _Draft | None:
+    if p.tier == 4:  # unreachable cycles are judged as garbage, by whether a collector will come for them
+        return None
+    if p.tier == 3 and not p.tensor_bytes_per_tick:
+        return None
+    cause = _cause_of(p)
+    draft = _Draft(
+        cause, p.bytes_per_tick, p.tensor_bytes_per_tick, p.objects_per_tick, p.birth, p.holder, p.changed,
+        steady=p.steady, slowing=p.slowing, tier=p.tier, native_weight=any(p.kinds.get(k, 0) > 0 for k in _NATIVE_WEIGHT),
+    )
+    draft.also = _also(cause, p, evidence)
+    draft.evidence = _population_evidence(p)
+    if cause == "numpy-view-kept":
+        draft.bytes, draft.tensor_bytes = draft.bytes + p.kept_bytes, draft.tensor_bytes + p.kept_bytes
+    return draft
+
+
+def _cause_of(p: Population) -> str:
+    for test, cause in _MATCHERS:
+        if test(p):
+            return cause
+    return "unattributed-growth"
+
+
+def _retrace(kind: str | None) -> Callable[[Population], bool]:
+    def test(p: Population) -> bool:
+        holds_traces = p.kinds.get("trace", 0) > 0 or p.kinds.get("graph", 0) > 0
+        return "function" in p.through and holds_traces and p.changed_kind == kind
+
+    return test
+
+
+def _has(*kinds: str) -> Callable[[Population], bool]:
+    return lambda p: any(p.kinds.get(kind, 0) >= 0.05 for kind in kinds)
+
+
+# First match wins: what lies on the path comes before what the population is made of, because a tensor in a kept
+# exception is cured at the exception.
+_MATCHERS: tuple[tuple[Callable[[Population], bool], str], ...] = (
+    (lambda p: p.tier == 2 and "gradient registry" in p.root, "gradient-registry"),
+    (lambda p: p.tier == 2 and "Python functions" in p.root, "py-function-registry"),
+    (lambda p: "exception" in p.through, "exception-kept"),
+    (lambda p: "lru-cache" in p.through, "cache-on-method"),
+    (_retrace("python-value"), "retrace-python-value"),
+    (_retrace("shape"), "retrace-new-shape"),
+    (_retrace("dtype"), "retrace-new-shape"),
+    (_retrace("object"), "retrace-new-object"),
+    (_retrace(None), "retrace-new-object"),
+    (lambda p: "graph-v1" in p.through and not p.tensor_bytes_per_tick, "graph-grows-in-session-loop"),
+    (_has("tape"), "tape-kept"),
+    (_has("exception"), "exception-kept"),
+    (lambda p: p.views, "numpy-view-kept"),
+    (lambda p: p.single and p.type_name in ("EagerTensor", "ResourceVariable", "Variable", "ndarray"), "concat-growing-state"),
+    (lambda p: "tensor-array" in p.through or p.kinds.get("tensor-array", 0) > 0, "tensorarray-grows"),
+    (_has("summary-writer"), "summary-writer-recreated"),
+    (_has("lookup-table"), "lookup-table-recreated"),
+    (_has("strategy"), "strategy-recreated"),
+    (_has("model", "optimizer", "layer", "module"), "models-kept"),
+    (_has("session"), "session-not-closed"),
+    (_has("variable"), "variables-created-per-step"),
+    (_has("function", "trace", "graph"), "function-recreated"),
+    (_has("dataset", "iterator"), "dataset-recreated"),
+    (lambda p: p.tensor_bytes_per_tick > 0 or p.kinds.get("array", 0) > 0, "tensors-kept"),
+)
+
+
+def _also(cause: str, p: Population, evidence: Evidence) -> list[str]:
+    if cause != "gradient-registry":
+        return []
+    made = {m.kind for m in evidence.made if m.per_tick >= 0.5}
+    if "fit" in made:
+        return ["model-refitted"]
+    if "model" in made or p.kinds.get("model", 0) > 0:
+        return ["model-rebuilt"]
+    return ["function-recreated"] if "function" in made else []
+
+
+def _population_evidence(p: Population) -> list[str]:
+    told = [f"{p.objects_per_tick:.3g} {p.type_name} more each tick" if not p.single else f"one {p.type_name} that gets larger each tick"]
+    beside = [f"{count:.3g} {kind}" for kind, count in sorted(p.kinds.items(), key=lambda item: -item[1]) if count >= 0.05]
+    if beside:
+        told.append("with it a tick: " + ", ".join(beside[:6]))
+    if p.function:
+        told.append(f"in the cache of the tf.function {p.function}")
+    return told
+
+
+# ---------------------------------------------------------------------------------------------- other witnesses
+
+
+def _from_graphs(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
+    if any(d.cause == "graph-grows-in-session-loop" for d in drafts):
+        for draft in drafts:
+            if draft.cause == "graph-grows-in-session-loop" and evidence.graphs:
+                draft.birth = draft.birth or evidence.graphs[0].birth
+                draft.native_weight = True
+        return []
+    found = []
+    for graph in evidence.graphs:
+        draft = _Draft("graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True)
+        draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each tick")
+        found.append(draft)
+    return found
+
+
+def _from_open_tapes(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
+    """What native code alone holds while a tape is alive between ticks is held by that tape."""
+    held, count = evidence.held_tensor_bytes_per_tick, evidence.held_tensors_per_tick
+    kept = next((d for d in drafts if d.cause == "tape-kept"), None)
+    if kept is not None:
+        kept.bytes += held
+        kept.tensor_bytes += held
+        kept.native_weight = True
+        return []
+    open_tape = next((t for t in evidence.tapes if t.recording), None)
+    if held <= 0 or count <= 0 or open_tape is None:
+        return []
+    draft = _Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
+    draft.evidence.append(f"{count:.3g} tensors more each tick that only native code holds, while this tape still records")
+    return [draft]
+
+
+def _from_garbage(evidence: Evidence) -> list[_Draft]:
+    waste = evidence.garbage
+    if waste is None or waste.bytes_per_tick < evidence.min_growth:
+        return []
+    draft = _Draft("cycles-with-gc-off", waste.bytes_per_tick, waste.tensor_bytes_per_tick, waste.objects_per_tick, waste.birth, None)
+    draft.evidence.append(f"{waste.objects_per_tick:.3g} unreachable objects more each tick; the collector is off")
+    return [draft]
+
+
+def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
+    """Findings, or shares of findings, that the release actions named."""
+    given = {g.action: g.bytes_per_tick for g in evidence.autopsy or ()}
+    found: list[_Draft] = []
+    registry = given.get("gradient-registry", 0.0)
+    for draft in drafts:
+        if draft.cause == "gradient-registry" and registry > 0:
+            draft.autopsied = True
+            draft.bytes = max(draft.bytes, registry)
+            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a tick")
+    for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
+        share = given.get(action, 0.0)
+        if share <= 0:
+            continue
+        host = _host_of(action, share, drafts)
+        if host is not None:
+            host.bytes += share
+            if cause not in host.also and share >= 0.1 * host.bytes:
+                host.also.append(cause)
+            continue
+        if share >= evidence.min_growth:
+            found.append(_cache_finding(cause, share, evidence))
+    return found
+
+
+def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
+    """The finding that a share of the kernel cache belongs to: each new function or variable leaves its kernels there."""
+    if action != "kernel-cache":
+        return None
+    leading = max((d for d in drafts if d.kind == "leak" and d.tier != 1), key=lambda d: d.bytes, default=None)
+    if leading is None:
+        return None
+    makes_kernels = leading.native_weight or leading.cause in ("variables-created-per-step", "py-function-registry", "gradient-registry")
+    if makes_kernels and leading.bytes >= 0.2 * share:
+        return leading
+    return leading if share <= 0.3 * leading.bytes else None
+
+
+def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
+    if cause == "eager-scalar-cache":
+        site = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
+        draft = _Draft(cause, share, 0.0, site.per_tick if site else 0.0, site.birth if site else None)
+        if site:
+            draft.evidence.append(f"{site.per_tick:.3g} Python numbers a tick that were never seen before become tensors on this line")
+        return draft
+    sites = [s for s in evidence.ops if s.new_keys_per_tick >= 0.5]
+    seeded = [s for s in sites if s.changed is not None and s.changed.argument in ("seed", "seed2")]
+    weight = sum(s.new_keys_per_tick for s in sites)
+    if seeded and sum(s.new_keys_per_tick for s in seeded) >= 0.5 * weight:
+        cause, sites = "seeded-random-ops", seeded
+    site = max(sites, key=lambda s: s.new_keys_per_tick, default=None)
+    birth = site.birth if site else None
+    if birth is None:
+        made = [m for m in evidence.made if m.kind in ("optimizer", "variable", "keras-variable", "trace", "dataset", "iterator") and m.per_tick >= 0.5]
+        birth = max(made, key=lambda m: m.per_tick).birth if made else None
+    draft = _Draft(cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, site.changed if site else None)
+    if site:
+        draft.evidence.append(f"{site.new_keys_per_tick:.3g} new {site.op} kernels a tick from this line")
+    if any(m.kind == "optimizer" and m.per_tick >= 0.5 for m in evidence.made) and cause == "eager-kernel-cache":
+        draft.also.append("optimizer-recreated")
+    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a tick")
+    return draft
+
+
+# ---------------------------------------------------------------------------------------------- adding up
+
+
+def _merge(drafts: list[_Draft]) -> list[_Draft]:
+    """One finding for populations of one cause that share their line or holder: they are one thing in several containers."""
+    merged: list[_Draft] = []
+    for draft in sorted(drafts, key=lambda d: -d.bytes):
+        for other in merged:
+            if other.cause == draft.cause and _same_place(other, draft):
+                other.bytes += draft.bytes
+                other.tensor_bytes += draft.tensor_bytes
+                other.native_weight = other.native_weight or draft.native_weight
+                other.birth = other.birth or draft.birth
+                other.holder = other.holder or draft.holder
+                break
+        else:
+            merged.append(draft)
+    return merged
+
+
+def _same_place(a: _Draft, b: _Draft) -> bool:
+    if a.tier == b.tier == 2 or a.cause == "tape-kept":
+        return True
+    if a.holder is not None and b.holder is not None and a.holder.text == b.holder.text:
+        return True
+    same_line = a.birth is not None and b.birth is not None and (a.birth.file, a.birth.line) == (b.birth.file, b.birth.line)
+    return same_line and (a.tier == b.tier or min(a.bytes, b.bytes) < 0.2 * max(a.bytes, b.bytes))
+
+
+def _fold_debris(drafts: list[_Draft], evidence: Evidence) -> None:
+    """Adds to the leading finding what libraries and registries keep in its wake, so that one leak is one finding."""
+    leading = max((d for d in drafts if d.kind == "leak" and d.steady and d.tier != 1), key=lambda d: d.bytes, default=None)
+    if leading is None or leading.bytes < evidence.min_growth:
+        return
+    for draft in list(drafts):
+        if draft is leading:
+            continue
+        wake = draft.tier == 1 or draft.cause == "unattributed-growth"
+        registry = draft.tier == 2 and draft.bytes < 0.5 * leading.bytes
+        small = draft.bytes < 0.25 * leading.bytes
+        if registry or (wake and small) or (draft.tier in (0, 3) and draft.bytes < 0.02 * leading.bytes):
+            leading.bytes += draft.bytes
+            if registry and draft.cause not in leading.also:
+                leading.also.append(draft.cause)
+            drafts.remove(draft)
+
+
+def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
+    native = evidence.native
+    if native is None or not native.stands or not native.steady:
+        return []
+    total = native.bytes_per_tick + native.python_bytes_per_tick
+    rest = total - sum(d.bytes for d in drafts if d.kind == "leak")
+    if rest < NATIVE_FLOOR or rest < 0.1 * total:
+        return []
+    carriers = [d for d in drafts if d.native_weight and d.kind == "leak" and d.steady and not d.autopsied]
+    if carriers:
+        host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
+        host.bytes += rest
+        host.evidence.append(f"{rest:.0f} bytes a tick of it outside Python")
+        return []
+    if rest < 0.3 * total and drafts:
+        return []
+    if evidence.datasets:
+        cache = evidence.datasets[0]
+        draft = _Draft("dataset-cache-unbounded", rest, 0.0, 0.0, cache.birth, cache.holder, slowing=native.slowing)
+        draft.evidence.append(cache.reason)
+        return [draft]
+    top = max((s for s in evidence.ops if s.new_keys_per_tick >= 0.5), key=lambda s: s.new_keys_per_tick, default=None)
+    draft = _Draft("unattributed-growth", rest, 0.0, 0.0, top.birth if top else None, None, slowing=native.slowing)
+    draft.evidence.append("malloc and the allocator pool grow in every window; no Python object, cache or registry accounts for it")
+    return [draft]
+
+
+# ---------------------------------------------------------------------------------------------- conclusions
+
+
+def _worth(draft: _Draft, evidence: Evidence) -> bool:
+    if draft.kind == "leak":
+        return draft.steady and not draft.slowing and draft.bytes >= evidence.min_growth
+    return True
+
+
+def _finding(draft: _Draft, evidence: Evidence, windows: int) -> Finding:
+    entry = CATALOGUE[draft.cause]
+    finding = Finding(
+        cause=draft.cause, code=entry.code, kind=draft.kind, origin=entry.origin, confidence=round(1 - 0.3 * 0.5**windows, 3),
+        bytes_per_tick=draft.bytes, tensor_bytes_per_tick=draft.tensor_bytes, objects_per_tick=draft.objects or None,
+        remedy=entry.remedy, birth=draft.birth, holder=draft.holder, changed=draft.changed, also=tuple(draft.also), evidence=tuple(draft.evidence),
+    )
+    return replace(finding, fingerprint=fingerprint(finding))
+
+
+def fingerprint(finding: Finding) -> str:
+    """A short name for one leak that stays the same across runs, line shifts and modes: cause, holder with indices blanked, birth function."""
+    holder = re.sub(r"\[[^\]'\"]*\]", "[*]", finding.holder.text) if finding.holder else ""
+    born = finding.birth.function if finding.birth else ""
+    return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode()).hexdigest()[:16]
+
+
+def _rank(finding: Finding) -> tuple[bool, float]:
+    return (finding.kind != "leak", -(finding.bytes_per_tick or 0.0))
+
+
+def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterable[_Draft], windows: int) -> Verdict:
+    notes = tuple(_small_notes(evidence, drafts))
+    leaks = [f for f in findings if f.kind == "leak"]
+    unit = evidence.ticks.unit
+    if windows < 3:
+        return Verdict("inconclusive", f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 8 would decide", (), notes)
+    if leaks:
+        top = leaks[0]
+        return Verdict("leak", f"{top.cause}: {top.bytes_per_tick or 0:.0f} bytes more each {unit} in every window", findings, notes)
+    slowing = [d for d in drafts if d.slowing and d.bytes >= evidence.min_growth]
+    if slowing or (evidence.native is not None and evidence.native.stands and evidence.native.slowing):
+        more = max(2 * evidence.ticks.count, 40)
+        return Verdict("inconclusive", f"growth slows down from window to window; {more} {unit}s would tell whether it ends", findings, notes)
+    return Verdict("flat", f"nothing grew by {evidence.min_growth:.0f} bytes a {unit} or more in every window", findings, notes)
+
+
+def _small_notes(evidence: Evidence, drafts: Iterable[_Draft]) -> Iterable[str]:
+    for draft in drafts:
+        if draft.kind == "leak" and draft.steady and 256 <= draft.bytes < evidence.min_growth and draft.holder is not None:
+            yield f"{draft.holder.text} grows by {draft.bytes:.0f} bytes a {evidence.ticks.unit}, below the least growth that is judged ({evidence.min_growth:.0f})"

@@ -1,0 +1,287 @@
+"""Finds the populations that grow: the topmost holder paths below which there is more at each tick, and what they are.
+
+Works on counts alone (`observe.snapshot`), then asks one last walk for samples of what grew, to name holder, birth and
+kinds. The samples are dropped before the function returns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenure.explain.evidence import Garbage, Population
+from tenure.explain.growth import Trend, trend
+from tenure.observe import retention
+from tenure.observe.snapshot import Census, Ints, Snapshot, Tree, kinds, look
+from tenure.probes import heap, read
+from tenure.records import Birth, Changed, Holder
+
+__all__ = ["Top", "describe", "garbage", "growing", "held_tensors"]
+
+# Whose birth tells most about a population: the model before its variables, a variable before its tensors.
+_TELLING = (
+    "tape", "model", "optimizer", "module", "summary-writer", "session", "dataset", "lookup-table", "function", "layer",
+    "keras-variable", "variable", "graph", "trace", "iterator", "tensor-array", "tensor", "array",
+)
+_SAMPLES = 6
+_MOST_NAMED = 12
+_LEAST_NAMED = 256.0  # bytes a tick: below this growth is not worth a walk for its name
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """One topmost group that grows, with its series over the snapshots. `single`: one object that gets larger."""
+
+    index: int
+    key: int
+    single: bool
+    objects: tuple[int, ...]
+    bytes: tuple[int, ...]
+    tensors: tuple[int, ...]
+    trend: Trend
+
+
+def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
+    """The topmost groups that rose in every window between the snapshots, by bytes, largest first.
+
+    `tree` is that of the last snapshot. A group counts when its objects rose in each window, or when it kept its
+    objects and their own bytes rose in each.
+    """
+    if len(snapshots) < 2:
+        return []
+    ticks = [s.tick for s in snapshots]
+    counts = np.stack([s.column(tree.keys, "counts") for s in snapshots])
+    sizes = np.stack([s.column(tree.keys, "bytes") for s in snapshots])
+    tensors = np.stack([s.column(tree.keys, "tensors") for s in snapshots])
+    more = np.all(np.diff(counts, axis=0) > 0, axis=0)
+    larger = np.all(np.diff(sizes, axis=0) > 0, axis=0) & np.all(counts == counts[-1], axis=0)
+    owner = _owners(tree, more, larger)
+    tops = np.unique(owner[owner >= 0])
+    found = []
+    for index in tops:
+        below = owner == index
+        total = sizes[:, below].sum(axis=1)
+        held = tensors[:, below].sum(axis=1)
+        single = not bool(more[index])
+        told = trend(ticks, total.tolist())
+        if not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
+            told = trend(ticks, counts[:, index].tolist())
+            told = Trend(told.rises, told.steady, told.slowing, float(total[-1] - total[0]) / (ticks[-1] - ticks[0]))
+        if told.rate < _LEAST_NAMED:
+            continue
+        found.append(Top(int(index), int(tree.keys[index]), single, tuple(counts[:, index].tolist()), tuple(total.tolist()), tuple(held.tolist()), told))
+    found.sort(key=lambda top: -top.trend.rate)
+    return found[:_MOST_NAMED]
+
+
+def _owners(tree: Tree, more: np.ndarray[Any, np.dtype[np.bool_]], larger: np.ndarray[Any, np.dtype[np.bool_]]) -> Ints:
+    """For each group the topmost growing group at or above it, or -1.
+
+    A container that gets larger because its elements multiply belongs to the elements' population: more objects win
+    over one larger object, so a larger group is a top of its own only when nothing below it multiplies.
+    """
+    size = len(tree.keys)
+    multiplies = more.copy()
+    for index in range(size - 1, -1, -1):
+        parent = int(tree.parents[index])
+        if parent >= 0 and multiplies[index]:
+            multiplies[parent] = True
+    owner = np.full(size, -1, np.int64)
+    for index in range(size):
+        parent = int(tree.parents[index])
+        above = owner[parent] if parent >= 0 else -1
+        if above >= 0:
+            owner[index] = above
+        elif more[index] or (larger[index] and not multiplies[index]):
+            owner[index] = index
+    return owner
+
+
+def describe(
+    tops: Sequence[Top],
+    snapshots: Sequence[Snapshot],
+    census: Census,
+    site_of: Callable[[object], Birth | None],
+    cut: Sequence[object] = (),
+) -> tuple[Population, ...]:
+    """Each top as a population: what comes with it, who holds it, where it was made, which argument changed.
+
+    One more walk, on the main thread, for samples of each; `site_of` tells where an object was made.
+    """
+    if not tops:
+        return ()
+    known = kinds()
+    detail = look(snapshots[-1].tick, cut, select=known, groups={top.key: _SAMPLES for top in tops}, paths=True)
+    try:
+        return tuple(_population(top, snapshots, detail, known, site_of) for top in tops)
+    finally:
+        del detail
+
+
+def _population(
+    top: Top, snapshots: Sequence[Snapshot], detail: Census, known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
+) -> Population:
+    tree = detail.tree
+    place = np.flatnonzero(tree.keys == np.uint64(top.key))
+    span = snapshots[-1].tick - snapshots[0].tick
+    if not len(place):
+        return _bare(top, span)
+    index = int(place[0])
+    below = _below(tree, index)
+    members = [f for f in detail.found if f.group >= 0 and below[f.group]]
+    samples = [f for f in members if f.group == index]
+    rates = _kind_rates(members, known, tree, snapshots, span)
+    chosen = samples[-_SAMPLES:]
+    holder = _holder(chosen)
+    through = _through(chosen, known)
+    function, changed, changed_kind = _retraced(chosen)
+    viewed, kept = _views(members, top, span)
+    return Population(
+        tier=int(tree.tiers[index]),
+        root=tree.root(index),
+        type_name=tree.types[index],
+        objects_per_tick=(top.objects[-1] - top.objects[0]) / span if not top.single else 0.0,
+        bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span,
+        tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
+        steady=top.trend.steady, slowing=top.trend.slowing, single=top.single,
+        kinds=rates, through=through, holder=holder, birth=_birth(members, samples, known, site_of),
+        changed=changed, changed_kind=changed_kind, function=function, kept_bytes=kept, views=viewed,
+    )
+
+
+def _holder(chosen: Sequence[heap.Found]) -> Holder | None:
+    """The holder in words; None when a path could not be named (the population's numbers stand all the same)."""
+    if not chosen:
+        return None
+    found, _ = read(lambda: retention.name_group([retention.name_path(f.root, f.path, f.obj) for f in chosen]), "holder")
+    return found
+
+
+def _bare(top: Top, span: int) -> Population:
+    """A population that was gone when it was to be named: its numbers stand, its names do not."""
+    return Population(
+        tier=0, root="", type_name="object", objects_per_tick=(top.objects[-1] - top.objects[0]) / span,
+        bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span, tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
+        steady=top.trend.steady, slowing=top.trend.slowing, single=top.single,
+    )
+
+
+def _below(tree: Tree, index: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    inside = np.zeros(len(tree.keys), np.bool_)
+    inside[index] = True
+    for place in range(index + 1, len(tree.keys)):
+        parent = int(tree.parents[place])
+        if parent >= index and inside[parent]:
+            inside[place] = True
+    return inside
+
+
+def _kind(obj: object, known: Mapping[str, tuple[type, ...]]) -> str | None:
+    return next((kind for kind, types in known.items() if isinstance(obj, types)), None)
+
+
+def _kind_rates(
+    members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]], tree: Tree, snapshots: Sequence[Snapshot], span: int
+) -> dict[str, float]:
+    """How many of each kind come per tick, by the counts of the groups in which that kind was met."""
+    met: dict[int, str] = {}
+    for found in members:
+        if found.group not in met:
+            kind = _kind(found.obj, known)
+            if kind is not None:
+                met[found.group] = kind
+    rates: Counter[str] = Counter()
+    first, last = snapshots[0], snapshots[-1]
+    for group, kind in met.items():
+        key = tree.keys[group : group + 1]
+        rates[kind] += int(last.column(key, "counts")[0] - first.column(key, "counts")[0])
+    return {kind: count / span for kind, count in rates.items() if count > 0}
+
+
+def _through(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> tuple[str, ...]:
+    """The kinds of the objects on the way to the newest sample, from its root on."""
+    if not samples:
+        return ()
+    on_path = (_kind(obj, known) for obj in samples[-1].path)
+    return tuple(kind for kind in on_path if kind is not None)
+
+
+def _retraced(samples: Sequence[heap.Found]) -> tuple[str | None, Changed | None, str | None]:
+    """The tf.function on the way to the samples, and the argument that was new with each of its traces."""
+    if not samples or "tensorflow" not in sys.modules:
+        return None, None, None
+    from tenure.probes.tf import functions
+
+    on_path = [obj for obj in samples[-1].path if functions.is_function(obj)]
+    if not on_path:
+        return None, None, None
+    function = on_path[-1]
+    changed, _ = read(lambda: functions.changed_argument(functions.traces(function)), "changed argument")
+    name = functions.name(function)
+    if changed is None:
+        return name, None, None
+    return name, Changed(changed.argument, tuple(changed.values)), changed.kind
+
+
+def _views(members: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
+    """Whether these are small views of large buffers, and the bytes a tick they keep that no count has seen yet."""
+    arrays = [f.obj for f in members if isinstance(f.obj, np.ndarray)]
+    if not arrays or top.single:
+        return False, 0.0
+    from tenure.probes.tf import handles
+
+    owners = [handles.array_owner(array) for array in arrays[-_SAMPLES:]]
+    views = [o for o in owners if o.kept > 4 * max(o.seen, 1)]
+    if len(views) < len(owners) / 2:
+        return False, 0.0
+    kept = sum(o.kept for o in views) / len(views) * (top.objects[-1] - top.objects[0]) / span
+    seen = (top.bytes[-1] - top.bytes[0]) / span
+    return True, max(kept - seen, 0.0)
+
+
+def _birth(
+    members: Sequence[heap.Found], samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
+) -> Birth | None:
+    """The line that makes most of what grew: of the newest objects, those of the most telling kind."""
+    by_kind: dict[str, Counter[Birth]] = {}
+    for found in [*samples, *members][-4000:]:
+        kind = _kind(found.obj, known)
+        if kind is None or sum(by_kind.get(kind, Counter()).values()) >= 64:
+            continue
+        born = site_of(found.obj)
+        if born is not None:
+            by_kind.setdefault(kind, Counter())[born] += 1
+    for kind in _TELLING:
+        if by_kind.get(kind):
+            return by_kind[kind].most_common(1)[0][0]
+    for found in reversed(samples):
+        born = site_of(found.obj)
+        if born is not None:
+            return born
+    return None
+
+
+def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:
+    """Bytes and objects per tick more that only native code holds, when that rose in every window; else zeros."""
+    ticks = [s.tick for s in snapshots]
+    told = trend(ticks, [float(s.held[2]) for s in snapshots], noise=64.0)
+    counted = trend(ticks, [float(s.held[0]) for s in snapshots])
+    return (told.rate, counted.rate) if told.rises and told.steady else (0.0, 0.0)
+
+
+def garbage(snapshots: Sequence[Snapshot], birth: Birth | None) -> Garbage | None:
+    """Unreachable cycles that rose in every window; None when they did not."""
+    ticks = [s.tick for s in snapshots]
+    told = trend(ticks, [float(s.garbage[1] + s.garbage[2]) for s in snapshots], noise=512.0)
+    if not (told.rises and told.steady):
+        return None
+    objects = trend(ticks, [float(s.garbage[0]) for s in snapshots]).rate
+    tensors = trend(ticks, [float(s.garbage[2]) for s in snapshots]).rate
+    return Garbage(objects, told.rate, tensors, birth)
+
+

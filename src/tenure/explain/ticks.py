@@ -1,0 +1,616 @@
+"""Finds the program's own cycle and tells a listener, on the thread that turns it, right after each turn.
+
+Sources, the better one wins: `tenure.tick()` in the program; the function named by `--tick`; the outermost user
+function that one line of a long-lived frame calls again and again; Keras fits, epochs and batches; a loop's line
+(Python 3.12 and later); calls of Keras' `train_on_batch`, `predict` and `evaluate`; seconds. When a better source shows
+later, `set_ticks` is called again and the count restarts.
+
+A sampler thread reads the stacks each 5 ms, and nothing else, until the function is found. A frame it has seen carries
+a mark in `f_trace` (which Python reads only while a debugger traces): frame addresses are reused from call to call,
+marks are not, so an unmarked frame under a marked one is a new call. The mark dies with its frame.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import sysconfig
+import time
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tenure.explain.counting import (
+    FunctionCounter,
+    LineCounter,
+    can_count_lines,
+    countable,
+    functions_of,
+    functions_of_by_heap,
+    is_trampoline,
+)
+from tenure.records import Missing
+
+__all__ = ["Listener", "TickSource", "tick"]
+
+SEARCH_SECONDS = 0.005
+CALM_SECONDS = 0.1  # between looks once a cycle is found: only a cycle further out can still replace it
+CALM_FOR = 60.0  # then the sampler ends
+ENOUGH_INNER = 40  # turns of an inner cycle that give a verdict on their own ...
+MANY_OUTER = 5  # ... so that an outer cycle replaces it only when it turns more than a few times
+SECONDS_AFTER = 3.0  # without any cycle, ticks are seconds from here on
+LINE_AFTER, LINE_TURNS = 0.5, 8  # a loop's line is taken when no function has shown up beside it
+
+FEW_BATCHES = 4  # an epoch of so few batches is the turn, not its batches
+
+EXPLICIT, NAMED, FUNCTION, KERAS, LINE, LIBRARY_CALL, SECOND, NONE = 7, 6, 5, 4, 3, 2, 1, 0
+
+_current: TickSource | None = None
+
+
+def tick() -> None:
+    """Marks the end of one turn of the program's own cycle. Costs a call and does nothing where nobody watches."""
+    source = _current
+    if source is not None:
+        source.explicit()
+
+
+class Listener(Protocol):
+    """Who is told: `set_ticks` before the first tick of a source, then `tick` on the thread that turns the cycle."""
+
+    def set_ticks(self, unit: str, function: str | None) -> None: ...
+
+    def tick(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A function seen called again from one line of a frame that stays, or (without a function) that line itself."""
+
+    code: types.CodeType | None
+    namespace: dict[str, Any]
+    name: str
+    calls: int
+    depth: int
+    main: bool
+    parent: weakref.ref[_Mark]
+    parent_code: types.CodeType
+    line: int
+
+
+class _Mark:
+    """Sits in `f_trace` of one seen frame; counts the distinct calls seen from each place in it. Holds no frame."""
+
+    __slots__ = ("__weakref__", "calls", "first")
+
+    def __init__(self, now: float) -> None:
+        self.calls: dict[tuple[int, int], int] = {}
+        self.first = now
+
+    def __call__(self, frame: types.FrameType, event: str, arg: object) -> None:
+        """What a debugger that starts later finds as this frame's trace function: nothing happens."""
+
+
+class TickSource:
+    """Watches for the program's cycle between `start` and `stop`; `describe` says which it is."""
+
+    def __init__(self, listener: Listener, function: str | None = None, own: tuple[str, ...] = ()) -> None:
+        """`function` is MODULE:FUNCTION of `--tick`; `own` are folders of the program's that lie in site-packages."""
+        self.missing: list[Missing] = []
+        self._listener = listener
+        self._named = function
+        self._own = own
+        self._rank = NAMED if function else NONE  # with a name given nothing weaker is ever used
+        self._unit, self._function = "tick", None if function is None else function.replace(":", ".")
+        self._announced = False
+        self._beats = 0
+        self._counter: FunctionCounter | LineCounter | None = None
+        self._candidate: _Candidate | None = None
+        self._refused: set[types.CodeType] = set()
+        self._unseen = 0
+        self._pending: _Candidate | None = None
+        self._busy = _thread.allocate_lock()
+        self._started = self._last_found = self._beaten = 0.0
+        self._over = True
+        self._pid = os.getpid()
+        self._sampler_runs = False
+        self._fit_depth = self._batches = 0
+        self._unhook: Callable[[], None] | None = None
+        self._posted = False
+        self._kinds: dict[str, int] = {}
+        self._idle_looks = 0
+        self._post = _pending_call(self._on_main)
+        self._jobs: list[Callable[[types.FrameType | None], None]] = []
+        self._next_second = 0.0
+
+    # --- for the one who runs the program ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """From here on ticks are looked for; `tenure.tick()` reaches this source. Call it on the main thread."""
+        global _current
+        _current = self
+        self._over = False
+        self._pid = os.getpid()
+        self._main = _thread.get_ident()
+        self._started = self._last_found = time.monotonic()
+        self._hook_keras()
+        self._launch_sampler()
+        # A forked child has no sampler and no tick; 3.12 warns of a fork beside threads, so ours ends before it.
+        os.register_at_fork(
+            before=_weakly(self._halt_sampler),
+            after_in_parent=_weakly(self._launch_sampler),
+            after_in_child=_weakly(self._forked),
+        )
+
+    def stop(self) -> None:
+        """No tick comes after this; the program's functions have their own code again."""
+        global _current
+        self._over = True
+        if _current is self:
+            _current = None
+        self._halt_sampler()
+        if self._unhook is not None:
+            self._unhook()
+        if self._counter is not None and os.getpid() == self._pid:
+            self._counter.remove()
+        if self._named and self._beats == 0:
+            self.missing.append(Missing("ticks", f"{self._named} of --tick was never seen to return"))
+
+    def _hook_keras(self) -> None:
+        if self._named:
+            return
+        try:
+            from tenure.probes.tf.hooks import install_calls
+
+            self._unhook = install_calls(self.keras)
+        except Exception as error:
+            self.missing.append(Missing("Keras' batches and epochs", f"{type(error).__name__}: {error}"))
+
+    def describe(self) -> tuple[str, str | None]:
+        """The unit (tick, call, batch, epoch, second) and the function's name, as far as known now."""
+        return self._unit, self._function
+
+    def explicit(self) -> None:
+        """One `tenure.tick()` of the program: nothing else counts from the first one on."""
+        if self._over:
+            return
+        if self._rank < EXPLICIT:
+            self._take(EXPLICIT, "tick", None, None, None)
+        self._beat(EXPLICIT)
+
+    def keras(self, what: str, when: str, model: object) -> None:
+        """What `probes.tf.hooks.install_calls` tells, on the thread it happens: calls of fit and such, and ticks."""
+        if self._over or self._rank > KERAS:
+            return
+        if what == "fit" and when == "enter":
+            self._fit_depth, self._batches = 1, 0
+        elif what == "fit" and when == "leave":
+            self._fit_depth = 0
+            self._keras_call(what, KERAS)
+        elif what in ("evaluate", "predict", "train_on_batch") and when == "leave" and not self._fit_depth:
+            self._keras_call(what, LIBRARY_CALL)
+        elif what == "train-batch" and self._fit_depth:
+            self._batches += 1
+            if self._rank < KERAS:
+                self._take(KERAS, "batch", None, None, None)
+            if self._unit == "batch":
+                self._beat(KERAS)
+        elif what == "epoch" and self._fit_depth:
+            if self._rank < KERAS or (self._unit == "batch" and self._batches <= FEW_BATCHES):
+                self._take(KERAS, "epoch", None, None, None)
+            self._batches = 0
+            if self._unit == "epoch":
+                self._beat(KERAS)
+
+    def _keras_call(self, what: str, rank: int) -> None:
+        calls = self._kinds[what] = self._kinds.get(what, 0) + 1
+        if self._rank > rank:
+            return
+        if calls >= 2 and (self._rank < rank or (what == "fit" and self._unit != "call")):
+            self._take(rank, "call", what, None, None)
+        if self._unit == "call" and self._function == what:
+            self._beat(rank)
+
+    # --- telling the listener, on the user's threads -------------------------------------------------------------
+
+    def _take(
+        self,
+        rank: int,
+        unit: str,
+        function: str | None,
+        counter: FunctionCounter | LineCounter | None,
+        candidate: _Candidate | None,
+    ) -> None:
+        old, self._counter = self._counter, counter
+        if old is not None:
+            old.remove()
+        self._rank, self._unit, self._function, self._candidate = rank, unit, function, candidate
+        self._announced = False
+        self._beats = self._unseen = 0
+        self._last_found = self._beaten = time.monotonic()
+
+    def _beat(self, rank: int) -> None:
+        if self._over or rank != self._rank or not self._busy.acquire(blocking=False):
+            return  # busy: another thread's turn is being told, or the listener has called the user's function itself
+        try:
+            self._beats += 1
+            self._beaten = time.monotonic()
+            if not self._announced:
+                self._announced = True
+                self._listener.set_ticks(self._unit, self._function)
+            self._listener.tick()
+        except Exception as error:  # the watching may fail, the program must not
+            if len(self.missing) < 8:
+                self.missing.append(Missing("a tick", f"{type(error).__name__}: {error}"))
+        finally:
+            self._busy.release()
+
+    # --- the sampler thread --------------------------------------------------------------------------------------
+
+    def _launch_sampler(self) -> None:
+        if self._over or self._sampler_runs or self._rank == EXPLICIT:
+            return
+        self._sampler_runs = True
+        self._halt = False
+        self._ended = _thread.allocate_lock()
+        self._ended.acquire()
+        # not a threading.Thread: the program's threading.enumerate() shows its own threads only
+        _thread.start_new_thread(self._sample, (self._ended,))
+
+    def _halt_sampler(self) -> None:
+        if self._sampler_runs and os.getpid() == self._pid:
+            self._halt = True
+            self._ended.acquire(timeout=0.5)
+            self._sampler_runs = False
+
+    def _forked(self) -> None:
+        self._over = True
+        self._sampler_runs = False
+
+    def _sample(self, ended: Any) -> None:
+        me = _thread.get_ident()
+        pause = SEARCH_SECONDS
+        try:
+            while not self._halt and not self._over and self._rank < EXPLICIT:
+                wait = pause
+                while wait > 0 and not self._halt:  # short sleeps, so that a fork or the end waits 5 ms at most
+                    time.sleep(min(wait, SEARCH_SECONDS))
+                    wait -= SEARCH_SECONDS
+                if self._halt or self._over:
+                    return
+                try:
+                    if self._named:
+                        if self._find_named():
+                            return
+                        continue
+                    self._look(me)
+                except Exception as error:
+                    self.missing.append(Missing("the program's cycle", f"{type(error).__name__}: {error}"))
+                    return
+                now = time.monotonic()
+                calm = now - self._last_found
+                alive = self._candidate is not None and self._candidate.parent() is not None
+                if self._rank == FUNCTION and alive and (calm > 2 or self._beats >= ENOUGH_INNER):
+                    pause = CALM_SECONDS
+                    if calm > CALM_FOR and self._beats >= ENOUGH_INNER:
+                        return
+                elif now - self._started > 60:
+                    pause = 4 * SEARCH_SECONDS
+                else:
+                    pause = SEARCH_SECONDS
+                if self._rank <= SECOND and now - self._started > SECONDS_AFTER and now >= self._next_second:
+                    self._ask_main(self._second)
+        finally:
+            ended.release()
+
+    def _look(self, me: int) -> None:
+        now = time.monotonic()
+        frames = sys._current_frames()
+        try:
+            best, idle = self._candidate_of(frames.get(self._main), True, now)
+            self._idle_looks = self._idle_looks + 1 if idle else 0
+            if best is None and self._idle_looks > 20:  # the main thread waits for others: the cycle is theirs
+                for thread, frame in frames.items():
+                    if thread not in (me, self._main):
+                        best, _ = self._candidate_of(frame, False, now)
+                        if best is not None:
+                            break
+        finally:
+            frames.clear()
+        if best is not None:
+            self._consider(best, now)
+
+    def _candidate_of(self, top: types.FrameType | None, main: bool, now: float) -> tuple[_Candidate | None, bool]:
+        """The outermost repeated call on one thread's stack, and whether the thread is in the standard library only."""
+        if top is None:
+            return None, False
+        stack: list[types.FrameType] = []
+        frame: types.FrameType | None = top
+        while frame is not None:
+            stack.append(frame)
+            frame = frame.f_back
+        stack.reverse()
+        kinds = [_kind_of(f.f_code.co_filename, self._own) for f in stack]
+        users = [i for i, f in enumerate(stack) if i and kinds[i] == _USER and not is_trampoline(f.f_code)]
+        idle = kinds[-1] == _STANDARD and _FRAMEWORK not in kinds
+        found: _Candidate | None = None
+        parent, parent_index = stack[0], 0
+        self._mark(parent, now)
+        for depth, index in enumerate(users):
+            frame = stack[index]
+            code = frame.f_code
+            calls = self._count(parent, frame, now)
+            fresh = self._fresh
+            if (
+                found is None
+                and calls >= 2
+                and countable(code)
+                and code not in self._refused
+                and _FRAMEWORK not in kinds[parent_index + 1 : index]  # a callback of Keras', a function being traced
+                and sum(f.f_code is code for f in stack) == 1  # else it is a recursion, whose outermost call may be one
+            ):
+                found = self._make(frame, parent, calls, depth, main)
+            current = self._candidate
+            if fresh and current is not None and code is current.code:
+                self._unseen += 1
+            parent, parent_index = frame, index
+        if found is None and users and parent_index + 1 < len(stack):
+            # the library frame below the user's innermost one tells the turns of a loop that calls no user function
+            calls = self._count(parent, stack[parent_index + 1], now)
+            if calls >= LINE_TURNS and now - self._last_found > LINE_AFTER:
+                found = self._make(None, parent, calls, len(users), main)
+        return found, idle
+
+    _fresh = False
+
+    def _count(self, parent: types.FrameType, frame: types.FrameType, now: float) -> int:
+        """The distinct calls of this code seen from this place of this parent frame. Sets `_fresh`: a new call."""
+        mark, self._fresh = self._mark(frame, now)
+        above, _ = self._mark(parent, now)
+        if mark is None or above is None:
+            return 0
+        place = (parent.f_lasti, id(frame.f_code))
+        calls = above.calls[place] = above.calls.get(place, 0) + self._fresh
+        return calls
+
+    @staticmethod
+    def _mark(frame: types.FrameType, now: float) -> tuple[_Mark | None, bool]:
+        mark = frame.f_trace
+        if mark is None:
+            made = _Mark(now)
+            frame.f_trace = made
+            return made, True
+        return (mark, False) if isinstance(mark, _Mark) else (None, False)  # a debugger's frame is left alone
+
+    def _make(
+        self, frame: types.FrameType | None, parent: types.FrameType, calls: int, depth: int, main: bool
+    ) -> _Candidate:
+        mark = parent.f_trace
+        assert isinstance(mark, _Mark)
+        owner = frame or parent
+        return _Candidate(
+            code=None if frame is None else frame.f_code,
+            namespace=owner.f_globals,
+            name=_name_of(owner),
+            calls=calls,
+            depth=depth,
+            main=main,
+            parent=weakref.ref(mark),
+            parent_code=parent.f_code,
+            line=parent.f_lineno,
+        )
+
+    # --- taking a candidate --------------------------------------------------------------------------------------
+
+    def _consider(self, new: _Candidate, now: float) -> None:
+        current = self._candidate
+        if current is not None and current.code is new.code and new.code is not None:
+            if self._unseen >= 4 and self._beats == 0:  # calls pass by the counter: a new function object each time
+                self._refuse(new.code)
+            return
+        if self._rank > FUNCTION or self._pending is not None:
+            return
+        if new.code is None:
+            if self._rank < LINE and can_count_lines():
+                self._take_line(new)
+            return
+        if self._rank == FUNCTION and current is not None:
+            if new.depth < current.depth:
+                if new.calls < (2 if self._beats < ENOUGH_INNER else MANY_OUTER):
+                    return
+            elif current.parent() is not None or not self._silent(now):
+                return
+        functions = functions_of(new.code, new.namespace)
+        if functions:
+            self._take_function(new, functions)
+        elif new.main:
+            self._pending = new
+            self._ask_main(self._resolve_on_main)
+
+    def _silent(self, now: float) -> bool:
+        """True when the cycle, whose loop has ended, was short or has been quiet for half as long as it turned."""
+        return self._beats < 10 or now - self._beaten > max(2.0, 0.5 * (self._beaten - self._last_found))
+
+    def _take_function(self, new: _Candidate, functions: list[types.FunctionType]) -> None:
+        counter = FunctionCounter(functions[:8], lambda: self._beat(FUNCTION))
+        self._take(FUNCTION, "call", new.name, counter, new)
+
+    def _take_line(self, new: _Candidate) -> None:
+        rank = LINE if new.code is None else FUNCTION
+        counter = LineCounter(new.parent_code, new.line, lambda: self._beat(rank))
+        if counter.installed:
+            self._take(rank, "call" if new.code else "step", new.name, counter, new)
+        elif new.code is not None:
+            self._refused.add(new.code)
+
+    def _refuse(self, code: types.CodeType) -> None:
+        refused = self._candidate
+        self._refused.add(code)
+        self._take(NONE, "tick", None, None, None)
+        if refused is not None and can_count_lines() and refused.parent() is not None:
+            self._take_line(refused)
+
+    def _find_named(self) -> bool:
+        """Looks once for the function of `--tick`; True when it is counted now."""
+        assert self._named is not None
+        module_name, _, path = self._named.partition(":")
+        main = sys.modules.get("__main__")
+        module = sys.modules.get(module_name)
+        if module is None and main is not None and module_name == _module_name(vars(main)):
+            module = main
+        value: Any = module
+        for part in path.split("."):
+            if value is None:
+                return False
+            value = value.__dict__.get(part) if hasattr(value, "__dict__") else None
+        while isinstance(value, staticmethod | classmethod):
+            value = value.__func__
+        if not isinstance(value, types.FunctionType):
+            return False
+        counter = FunctionCounter([value], lambda: self._beat(NAMED))
+        self._take(NAMED, "call", f"{module_name}.{path}", counter, None)
+        return True
+
+    # --- work for the main thread --------------------------------------------------------------------------------
+
+    def _ask_main(self, job: Callable[[types.FrameType | None], None]) -> None:
+        if self._post is None:
+            self._pending = None
+            return
+        if job not in self._jobs:
+            self._jobs.append(job)
+        if not self._posted:  # one at a time: CPython keeps room for 32 and others may need it
+            self._posted = True
+            if not self._post():
+                self._posted = False
+
+    def _on_main(self) -> None:
+        """Runs between two instructions of the main thread."""
+        self._posted = False
+        jobs, self._jobs = self._jobs, []
+        if self._over or os.getpid() != self._pid:
+            return
+        try:
+            interrupted = sys._getframe(2)  # 1 is the callback
+        except ValueError:
+            interrupted = None
+        for job in jobs:
+            job(interrupted)
+
+    def _resolve_on_main(self, frame: types.FrameType | None) -> None:
+        new, self._pending = self._pending, None
+        if new is not None and new.code is not None:
+            functions = functions_of_by_heap(new.code)
+            if functions:
+                self._take_function(new, functions)
+            elif can_count_lines():
+                self._take_line(new)
+            else:
+                self._refused.add(new.code)
+
+    def _second(self, frame: types.FrameType | None) -> None:
+        # Only between two instructions of the user's own code: there no lock of TensorFlow's is held by this thread.
+        if frame is None or _kind_of(frame.f_code.co_filename, self._own) != _USER or self._rank > SECOND:
+            return
+        self._next_second = time.monotonic() + 1
+        if self._rank < SECOND:
+            self._take(SECOND, "second", None, None, None)
+        self._beat(SECOND)
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """Calls the bound method while its object lives: hooks of `os.register_at_fork` can't be taken away."""
+    kept = weakref.WeakMethod(method)
+
+    def call() -> None:
+        alive = kept()
+        if alive is not None:
+            alive()
+
+    return call
+
+
+def _pending_call(run: Callable[[], None]) -> Callable[[], bool] | None:
+    """Asks CPython to call `run` on the main thread soon, without a signal; None where that can't be had."""
+    try:
+        import ctypes
+
+        add = ctypes.pythonapi.Py_AddPendingCall
+    except (ImportError, AttributeError):
+        return None
+
+    def on_main(_: object) -> int:
+        try:
+            run()
+        except KeyboardInterrupt:
+            _thread.interrupt_main()  # Ctrl-C hit us instead of the program: pass it on
+        except Exception as error:  # nothing of ours may surface in the program
+            failures.append(repr(error)[:200])
+            del failures[:-4]
+        return 0
+
+    failures: list[str] = []
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(on_main)
+
+    def post() -> bool:
+        return bool(add(callback, None) == 0)
+
+    return post
+
+
+# --- whose file is it ----------------------------------------------------------------------------------------
+
+_USER, _STANDARD, _FRAMEWORK, _LIBRARY = "user", "standard library", "framework", "library"
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB = tuple(
+    {os.path.join(p, "") for n in ("stdlib", "platstdlib") if (p := sysconfig.get_paths().get(n))}
+    | {os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")}
+)
+_kinds: dict[tuple[str, tuple[str, ...]], str] = {}
+
+
+def _kind_of(file: str, own: tuple[str, ...]) -> str:
+    key = (file, own)
+    kind = _kinds.get(key)
+    if kind is None:
+        kind = _kinds[key] = _classify(file, own)
+    return kind
+
+
+def _classify(file: str, own: tuple[str, ...]) -> str:
+    path = os.path.abspath(file) if not file.startswith("<") else file
+    if path.startswith(_HERE):
+        return _LIBRARY
+    if os.path.basename(path).startswith("__autograph_generated_file"):
+        return _FRAMEWORK
+    if any(path.startswith(folder) for folder in own):
+        return _USER
+    if file.startswith("<"):
+        return _STANDARD
+    parts = path.split(os.sep)
+    if "site-packages" in parts or "dist-packages" in parts:
+        folders = {"tensorflow", "keras", "tf_keras", "tensorflow_probability", "tensorflow_datasets"}
+        return _FRAMEWORK if folders.intersection(parts) else _LIBRARY
+    return _STANDARD if path.startswith(_STDLIB) else _USER
+
+
+def _name_of(frame: types.FrameType) -> str:
+    """`case.cycle`: the module by its file stem where it is the program's own, and the function."""
+    code = frame.f_code
+    function = str(getattr(code, "co_qualname", code.co_name))  # 3.10 has no qualified names
+    function = function.replace("<locals>.", "")
+    module = _module_name(frame.f_globals)
+    return module if function == "<module>" else f"{module}.{function}"
+
+
+def _module_name(namespace: dict[str, Any]) -> str:
+    name = str(namespace.get("__name__", "?"))
+    if name != "__main__":
+        return name
+    spec = namespace.get("__spec__")
+    if spec is not None and getattr(spec, "name", None):
+        return str(spec.name).removesuffix(".__main__")
+    return os.path.splitext(os.path.basename(str(namespace.get("__file__", name))))[0]

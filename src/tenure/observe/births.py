@@ -1,0 +1,399 @@
+"""Where things are made: the user's line for each variable, graph, function, optimizer, and for eager ops on demand.
+
+Constructors are hooked once and cost nothing between births. Ops are told by TensorFlow's own callbacks, and only while
+a finding is being explained. Nothing made is kept alive: objects are known by weak references, attributes of ops by
+short strings (an attribute holds its ConcreteFunction: 243 KB a tick when kept).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from tenure.observe import sources
+from tenure.observe.naming import frame_locals
+from tenure.records import Birth, Changed, Missing
+
+__all__ = ["Births", "Made", "NewKeys", "Ops", "Scalars", "user_site"]
+
+Site = tuple[str, int, str]
+"""File, line and function of a user's line. Equal sites are one object."""
+
+_OBJECTS = 200_000  # objects whose birth is remembered, about 40 MB; the oldest are forgotten first
+_SITES = 20_000  # a program has far fewer lines that make things; generated ones must not grow without end
+_KEYS = 100_000  # hashes of (op, attributes) seen
+_VALUES = 4096  # distinct Python scalars counted a line; from there on "at least"
+_SHORT = 60  # characters of an attribute's value
+_LAST = 3  # values of a changing attribute that are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How many of one kind were made at one line."""
+
+    kind: str
+    birth: Birth
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """How often one line ran one type of op, eagerly or while a graph was traced."""
+
+    op: str
+    birth: Birth
+    count: int
+    traced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewKeys:
+    """A line whose op had attributes never seen before: each such key is a new kernel in the eager context's cache."""
+
+    op: str
+    birth: Birth
+    count: int
+    changed: Changed | None  # the attribute that differs from the line's op before; None where none does
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """How many distinct Python scalars one line turned into tensors; `at_least` once the count is full."""
+
+    birth: Birth
+    distinct: int
+    at_least: bool
+
+
+# -- the user's line -------------------------------------------------------------------------------------------------
+
+_NOT, _USER, _GENERATED = 0, 1, 2
+_whose: dict[str, int] = {}  # by file name, so that the walk over frames costs one look-up a frame
+_sites: dict[Site, Site] = {}
+_maps: dict[str, dict[int, Site]] = {}  # AutoGraph's generated file -> its lines' origins
+_UNKNOWN: Site = ("", 0, "")
+
+
+def user_site(frame: FrameType | None) -> Site | None:
+    """The innermost line of the user's at or outside a frame; in AutoGraph's generated code the line it came from."""
+    whose = _whose
+    while frame is not None:
+        code = frame.f_code
+        kind = whose.get(code.co_filename)
+        if kind is None:
+            kind = _judge(code.co_filename)
+        if kind:
+            site = _site_of_code(code, frame.f_lineno) if kind == _USER else _original(frame)
+            if site is not None:
+                return site
+        frame = frame.f_back
+    return None
+
+
+def _judge(file: str) -> int:
+    if len(_whose) >= 10_000:  # each trace has a generated file of its own
+        _whose.clear()
+    generated = os.path.basename(file).startswith("__autograph_generated_file")
+    _whose[file] = kind = _GENERATED if generated else _USER if sources.user_file(file) else _NOT
+    return kind
+
+
+def _site_of_code(code: CodeType, line: int) -> Site:
+    return _intern((code.co_filename, line, code.co_name))
+
+
+def _intern(site: Site) -> Site:
+    known = _sites.get(site)
+    if known is None:
+        if len(_sites) >= _SITES:
+            return _UNKNOWN
+        known = _sites.setdefault(site, site)
+    return known
+
+
+def _original(frame: FrameType) -> Site | None:
+    """Where a generated line came from, by AutoGraph's source map; None where it does not tell."""
+    file = frame.f_code.co_filename
+    lines = _maps.get(file)
+    if lines is None:
+        if len(_maps) >= 256:
+            _maps.clear()
+        lines = _maps[file] = _read_source_map(frame, file)
+    return lines.get(frame.f_lineno)
+
+
+def _read_source_map(frame: FrameType | None, file: str) -> dict[int, Site]:
+    """Copies the map into plain numbers and text: `ag_source_map` of the converted function (TensorFlow 2.16 to 2.22).
+
+    The generated code is called by AutoGraph's `converted_call`, which has the function in a variable.
+    """
+    while frame is not None:
+        if frame.f_code.co_name == "converted_call":
+            converted = frame_locals(frame).get("converted_f")
+            function = getattr(converted, "__func__", converted)
+            code = getattr(function, "__code__", None)
+            source_map = getattr(function, "ag_source_map", None)
+            if code is not None and code.co_filename == file and isinstance(source_map, dict):
+                lines: dict[int, Site] = {}
+                for generated, origin in source_map.items():
+                    site = (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+                    if generated.filename == file and sources.user_file(site[0]):
+                        lines[generated.lineno] = _intern(site)
+                return lines
+        frame = frame.f_back
+    return {}
+
+
+def _birth(site: Site) -> Birth:
+    file, line, function = site
+    if not file:
+        return Birth("", 0, "", f"(more than {_SITES} lines)")
+    absolute = file if file.startswith("<") else os.path.abspath(file)
+    return Birth(absolute, line, function, sources.line_text(file, line))
+
+
+# -- what was made ---------------------------------------------------------------------------------------------------
+
+
+class _Known(weakref.ref[Any]):
+    """A weak reference that knows where its object was made."""
+
+    __slots__ = ("key", "site")
+    key: int
+    site: Site
+
+
+class _AtSite:
+    """What is known of the ops of one line."""
+
+    __slots__ = ("last", "new", "ops", "scalars", "traced")
+
+    def __init__(self) -> None:
+        self.ops: dict[str, int] = {}
+        self.traced: dict[str, int] = {}
+        self.last: dict[str, tuple[str, ...]] = {}  # op -> its last attributes: name, value, name, value, shortened
+        self.new: dict[str, _New] = {}
+        self.scalars: set[int] = set()
+
+
+@dataclass(slots=True)
+class _New:
+    count: int = 0
+    argument: str | None = None
+    values: tuple[str, ...] = ()
+
+
+class Births:
+    """Notes where things are made, from `start()` to `stop()`, on all threads.
+
+    `mark()` begins a new count beside the one over all. While `explain_ops` is on, eager ops are noted too, on the
+    calling thread and on threads that start later. Without TensorFlow the hooks wait for its import.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # an RLock: a finaliser may make a variable inside
+        self._counts: dict[tuple[str, Site], int] = {}
+        self._at_mark: dict[tuple[str, Site], int] = {}
+        self._known: dict[int, _Known] = {}
+        self._uninstall: Callable[[], None] | None = None
+        self._watch: Any = None
+        self._at: dict[Site, _AtSite] = {}
+        self._ops_at_mark: dict[tuple[Site, str, bool], int] = {}
+        self._keys: set[int] = set()
+        self._marked = False
+        self._forget = self._forgetter()
+
+    def start(self) -> None:
+        """Hooks the constructors. A second call does nothing."""
+        if self._uninstall is None:
+            from tenure.probes.tf import hooks
+
+            self._uninstall = hooks.install(self._made)
+
+    def stop(self) -> None:
+        """Takes everything off again; what was noted stays readable."""
+        self.explain_ops(False)
+        if self._uninstall is not None:
+            self._uninstall()
+            self._uninstall = None
+
+    def mark(self) -> None:
+        """From here on, `since_mark` counts begin at 0 and every (op, attributes) not seen before is a new key."""
+        with self._lock:
+            self._at_mark = dict(self._counts)
+            self._ops_at_mark = dict(self._op_counts())
+            for at in list(self._at.values()):
+                at.new.clear()
+                at.scalars.clear()
+            self._marked = True
+
+    def missing(self) -> tuple[Missing, ...]:
+        """What could not be hooked or noted, and why."""
+        from tenure.probes.tf import hooks
+
+        missing = [Missing(f"births: {what}", why) for what, why in hooks.missing().items()]
+        if self._watch is not None and self._watch.failed:
+            missing.append(Missing("births of ops", self._watch.failed))
+        if len(self._keys) >= _KEYS:
+            missing.append(Missing("new op attributes", f"more than {_KEYS} were seen; later ones were not told apart"))
+        return tuple(missing)
+
+    def made(self, *, since_mark: bool = False) -> list[Made]:
+        """What was made and where, the most frequent first."""
+        with self._lock:
+            counts = dict(self._counts)
+            before = self._at_mark if since_mark else {}
+        rows = [(kind, site, count - before.get((kind, site), 0)) for (kind, site), count in counts.items()]
+        rows.sort(key=lambda row: -row[2])
+        return [Made(kind, _birth(site), count) for kind, site, count in rows if count > 0]
+
+    def site_of(self, thing: object) -> Birth | None:
+        """Where a thing was made, or None where that is not known. Keeps nothing."""
+        known = self._known.get(id(thing))
+        if known is not None and known() is thing:
+            return _birth(known.site)
+        if type(thing).__name__ == "EagerTensor":
+            site = getattr(thing, "_tenure_birth", None)
+            if type(site) is tuple:
+                return _birth(site)
+        return None
+
+    def _made(self, kind: str, thing: object) -> None:
+        site = user_site(sys._getframe(1))
+        if site is None:
+            return
+        with self._lock:
+            key = (kind, site)
+            self._counts[key] = self._counts.get(key, 0) + 1
+            known = self._known.get(id(thing))
+            if known is not None and known() is thing:
+                return  # a subclass's constructor told it already
+            try:
+                known = _Known(thing, self._forget)
+            except TypeError:  # no weak references to it: counted, not remembered
+                return
+            known.key, known.site = id(thing), site
+            if len(self._known) >= _OBJECTS:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[known.key] = known
+
+    def _forgetter(self) -> Callable[[_Known], None]:
+        known = self._known
+
+        def forget(reference: _Known) -> None:
+            # Ids are reused: a new object may stand there already.
+            if known.get(reference.key) is reference:
+                del known[reference.key]
+
+        return forget
+
+    # -- ops ---------------------------------------------------------------------------------------------------------
+
+    def explain_ops(self, on: bool = True) -> None:
+        """Notes each op's line from now on, or stops. Raises ProbeError where TensorFlow's callbacks can't be had."""
+        if on and self._watch is None:
+            from tenure.probes.tf.callbacks import OpWatch
+
+            watch = OpWatch(self._op)
+            watch.start()
+            self._watch = watch
+        elif not on and self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    def ops(self, *, since_mark: bool = False) -> list[Ops]:
+        """The ops that ran while they were noted, by line and type, the most frequent first."""
+        before = self._ops_at_mark if since_mark else {}
+        rows = [(key, count - before.get(key, 0)) for key, count in self._op_counts()]
+        rows.sort(key=lambda row: -row[1])
+        return [Ops(op, _birth(site), count, traced) for (site, op, traced), count in rows if count > 0]
+
+    def new_keys(self) -> list[NewKeys]:
+        """Lines that, since the mark, ran an op with attributes never seen before, the most frequent first."""
+        found = []
+        for site, at in list(self._at.items()):
+            for op, new in list(at.new.items()):
+                changed = Changed(new.argument, new.values) if new.argument is not None else None
+                found.append(NewKeys(op, _birth(site), new.count, changed))
+        return sorted(found, key=lambda row: -row.count)
+
+    def scalars(self) -> list[Scalars]:
+        """Lines that, since the mark, turned Python scalars into tensors, with how many distinct ones."""
+        rows = [(site, len(at.scalars)) for site, at in list(self._at.items()) if at.scalars]
+        rows.sort(key=lambda row: -row[1])
+        return [Scalars(_birth(site), count, count >= _VALUES) for site, count in rows]
+
+    def _op_counts(self) -> Iterable[tuple[tuple[Site, str, bool], int]]:
+        for site, at in list(self._at.items()):
+            for op, count in list(at.ops.items()):
+                yield (site, op, False), count
+            for op, count in list(at.traced.items()):
+                yield (site, op, True), count
+
+    def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
+        # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
+        site = user_site(sys._getframe(1))
+        if site is None:
+            return
+        at = self._at.get(site)
+        if at is None:
+            at = self._at.setdefault(site, _AtSite())
+        if graph is not None:
+            at.traced[op] = at.traced.get(op, 0) + 1
+            return
+        at.ops[op] = at.ops.get(op, 0) + 1
+        for output in outputs:
+            output._tenure_birth = site
+        if attrs:
+            try:
+                key = hash((op, attrs))
+            except TypeError:  # a list of shapes, a function's proto
+                key = hash((op, *_shortened(attrs)))
+            if key not in self._keys:
+                self._note_key(at, op, attrs, key)
+        elif op == _SCALAR and type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
+            at.scalars.add(hash((type(inputs[0]), inputs[0])))
+
+    def _note_key(self, at: _AtSite, op: str, attrs: Sequence[Any], key: int) -> None:
+        if len(self._keys) >= _KEYS:
+            return
+        self._keys.add(key)
+        values = _shortened(attrs)
+        last, at.last[op] = at.last.get(op), values
+        if not self._marked:
+            return
+        new = at.new.setdefault(op, _New())
+        new.count += 1
+        if last is None or len(last) != len(values):
+            return
+        for place in range(0, len(values), 2):
+            if last[place + 1] != values[place + 1]:
+                if new.argument != values[place]:
+                    new.argument, new.values = values[place], (last[place + 1],)
+                new.values = (*new.values, values[place + 1])[-_LAST:]
+                return
+
+
+_SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there
+_SCALAR_TYPES = (int, float, bool, complex)
+
+
+def _shortened(attrs: Sequence[Any]) -> tuple[str, ...]:
+    """Names and values of an op's attributes as short text: an attribute's object would keep the function behind it."""
+    return tuple(_short(value) for value in attrs)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    elif not isinstance(value, (str, int, float, bool, type(None), list, tuple)):
+        name = getattr(value, "name", None)
+        value = name if isinstance(name, (str, bytes)) else type(value).__name__ if callable(value) else str(value)
+    text = str(value)
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 3]}..."

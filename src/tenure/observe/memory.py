@@ -1,0 +1,121 @@
+"""Where the process's memory is: the counters at one tick, and the waterfall from tensors to the rest of RSS."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tenure.probes import ProbeError, process, read
+from tenure.records import Layer, Missing, Sample
+
+__all__ = ["Counters", "waterfall"]
+
+_SMALLEST_REGION = 1 << 20
+_MAPPING_OVERHEAD = 2 * 4096  # malloc's header and the alignment of TensorFlow's allocator, in whole pages
+
+
+class Counters:
+    """Reads the cheap counters, tick by tick, and keeps account of the regions that TensorFlow's CPU pool takes.
+
+    The pool (BFC, in use when oneDNN is on) takes regions of a power of two from malloc and never returns them; malloc
+    counts each as in use, which would read as a leak of megabytes. A region shows as a malloc mapping of its own of
+    exactly that size.
+    """
+
+    def __init__(self) -> None:
+        self.missing: dict[str, Missing] = {}
+        self._began = time.monotonic()
+        self._mapped: int | None = None
+        self._regions = 0
+        self._pool_usable: bool | None = None
+
+    def sample(self, tick: int) -> Sample:
+        """The counters now. What can't be read is None and is named in `missing`. Costs well under a millisecond."""
+        malloc, lost = read(process.mallinfo, "malloc in use")
+        self._note(lost)
+        pool_used, pool_peak = self._pool()
+        rss, lost = read(process.rss, "resident memory")
+        self._note(lost)
+        blocks, lost = read(process.python_blocks, "Python's blocks")
+        self._note(lost)
+        if malloc is not None:
+            self._count_regions(malloc.mapped, pool_used is not None)
+        registry, functions = self._registries()
+        return Sample(
+            tick=tick,
+            seconds=time.monotonic() - self._began,
+            rss=rss,
+            malloc_used=malloc.used if malloc else None,
+            malloc_mapped=malloc.mapped if malloc else None,
+            malloc_free=malloc.free if malloc else None,
+            pool_used=pool_used,
+            pool_peak=pool_peak,
+            python_blocks=blocks,
+            gradient_registry=registry,
+            py_functions=functions,
+            pool_regions=self._regions,
+        )
+
+    def _note(self, lost: Missing | None) -> None:
+        if lost is not None:
+            self.missing.setdefault(lost.figure, lost)
+
+    def _count_regions(self, mapped: int, pool: bool) -> None:
+        grown = mapped - self._mapped if self._mapped is not None else 0
+        self._mapped = mapped
+        if not pool or grown < _SMALLEST_REGION:
+            return
+        region = 1 << (grown.bit_length() - 1)
+        if grown - region <= _MAPPING_OVERHEAD:
+            self._regions += grown
+
+    def _pool(self) -> tuple[int | None, int | None]:
+        if not _tensorflow_ready():
+            return None, None
+        from tenure.probes.tf import allocator
+
+        found, lost = read(lambda: allocator.memory("CPU:0"), "TensorFlow's CPU pool")
+        self._note(lost)
+        return found if found is not None else (None, None)
+
+    def _registries(self) -> tuple[int | None, int | None]:
+        if not _tensorflow_ready():
+            return None, None
+        from tenure.probes.tf import registries
+
+        size, lost = read(registries.size, "gradient registry")
+        self._note(lost)
+        functions, lost = read(registries.py_function_count, "Python-function list")
+        self._note(lost)
+        return size, functions
+
+
+def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None) -> tuple[Layer, ...]:
+    """The parts that add up to RSS, largest idea first; what no counter explains is the last layer, `unaccounted`.
+
+    `tensor_bytes` is shape x dtype of unique live buffers, `python_bytes` the shallow sizes of live Python objects.
+    Free memory that an allocator holds may have been returned page by page, so `unaccounted` can be negative by that much.
+    """
+    try:
+        mappings = process.rss_by_mapping()
+    except ProbeError:
+        mappings = None
+    pool_used, pool_peak = sample.pool_used or 0, sample.pool_peak or sample.pool_used or 0
+    small = max((tensor_bytes or 0) - pool_used, 0)
+    other = sample.malloc_used - max(pool_peak, pool_used) - small if sample.malloc_used is not None else None
+    layers = [
+        Layer("live tensors", tensor_bytes),
+        Layer("allocator pool, held but free", pool_peak - pool_used if sample.pool_peak is not None else None),
+        Layer("malloc in use, other", max(other, 0) if other is not None else None),
+        Layer("malloc, held but free", sample.malloc_free),
+        Layer("Python objects", python_bytes),
+        Layer("mapped files", mappings.file + mappings.shmem if mappings else None),
+    ]
+    known = sum(layer.bytes or 0 for layer in layers)
+    return (*layers, Layer("unaccounted", sample.rss - known if sample.rss is not None else None), Layer("RSS", sample.rss))
+
+
+def _tensorflow_ready() -> bool:
+    """Whether TensorFlow is imported to the end; a half-imported one must not be touched."""
+    module = sys.modules.get("tensorflow")
+    return module is not None and hasattr(module, "__version__") and hasattr(module, "Variable")

@@ -1,0 +1,176 @@
+"""The frozen value types that the parts of tenure exchange.
+
+No TensorFlow, no input or output: probes and observers fill these in, the verdict and the reports read them.
+Bytes are bytes, times are seconds, rates are per tick unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "Birth",
+    "Changed",
+    "Finding",
+    "GivenBack",
+    "Growth",
+    "Holder",
+    "Layer",
+    "Missing",
+    "Report",
+    "Sample",
+    "Ticks",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure that could not be had, and why in one clause."""
+
+    figure: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """The user's line that makes a thing."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What keeps a thing alive, told as the shortest path from a root.
+
+    `text` is the path in the user's words with indices blanked (`case.norm.estimates[*]`), `path` the same in steps
+    (`("module case", "norm", ".estimates", "[*]")`). `file` and `line` are the user's line that stores the reference
+    where it could be told, else where the container is defined; None when only the framework holds it.
+    """
+
+    text: str
+    path: tuple[str, ...]
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The argument of a `tf.function` (or attribute of an op) that was new at each tick, with its last values, shortened."""
+
+    argument: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that grows (or costs): what, how much, who made it, who holds it, why, the cure."""
+
+    cause: str
+    code: str
+    kind: str  # the contract's `class`: leak, cost, peak, retention, hazard
+    origin: str  # user, framework, allocator
+    confidence: float
+    bytes_per_tick: float | None
+    tensor_bytes_per_tick: float | None
+    objects_per_tick: float | None
+    remedy: str
+    birth: Birth | None = None
+    holder: Holder | None = None
+    changed: Changed | None = None
+    also: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Growth of the whole program in bytes a tick with its interval; `smallest_seen` is what this run could have seen."""
+
+    bytes_per_tick: float
+    low: float
+    high: float
+    confidence: float
+    smallest_seen: float
+    seconds_to_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """The program's own cycle: its unit (tick, step, batch, epoch, call, second), how many were seen, how many warmed up."""
+
+    unit: str
+    function: str | None
+    count: int
+    warmup: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One step of the waterfall: a part of the resident memory by what it is. `bytes` is None when it could not be had."""
+
+    name: str
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """What one release action gave back, in bytes a tick (autopsy)."""
+
+    action: str
+    bytes_per_tick: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The cheap counters at one tick. A counter that could not be read is None.
+
+    `pool_regions` is what the allocator pool was seen to take from malloc since watching began: malloc counts a whole
+    region as in use although most of it may be free inside the pool.
+    """
+
+    tick: int
+    seconds: float
+    rss: int | None = None
+    malloc_used: int | None = None
+    malloc_mapped: int | None = None
+    malloc_free: int | None = None
+    pool_used: int | None = None
+    pool_peak: int | None = None
+    python_blocks: int | None = None
+    gradient_registry: int | None = None
+    py_functions: int | None = None
+    variables: int | None = None
+    graphs: int | None = None
+    pool_regions: int = 0
+
+    @property
+    def native(self) -> int | None:
+        """Live native bytes: malloc in use without the pool's own regions, plus what is in use inside the pool."""
+        if self.malloc_used is None:
+            return None
+        return self.malloc_used - self.pool_regions + (self.pool_used or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one run, soak or recording has to say; `report/` turns it into text, JSON and HTML."""
+
+    tenure: str
+    versions: Mapping[str, str | None]
+    program: tuple[str, ...]
+    exit_status: int | None
+    verdict: str  # leak, flat, inconclusive
+    why: str
+    ticks: Ticks
+    growth: Growth | None
+    waterfall_start: tuple[Layer, ...] = ()
+    waterfall_end: tuple[Layer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    autopsy: tuple[GivenBack, ...] | None = None
+    notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    samples: tuple[Sample, ...] = field(default=(), repr=False)

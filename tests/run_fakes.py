@@ -1,0 +1,90 @@
+"""Runs `tenure run` or a program under `TENURE_RUN=1` in a process of its own, with a watching that only counts ticks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+FAKE = f"""
+import sys, types, os, pathlib
+sys.path.insert(0, {str(SOURCE)!r})
+from tenure import records
+class Watching:
+    def __init__(self, program, record, redact):
+        self.program, self.record, self.redact = program, record, redact
+        self.unit, self.function, self.count, self.found = "tick", None, 0, 0
+        self.threads = set()
+    def start(self):
+        if self.record:
+            pathlib.Path(self.record).write_text("begun")
+    def set_ticks(self, unit, function):
+        self.unit, self.function, self.count = unit, function, 0
+        self.found += 1
+    def tick(self):
+        import threading
+        self.count += 1
+        self.threads.add(threading.get_ident())
+        if os.environ.get("FAKE_TICK_FAILS"):
+            raise RuntimeError("no tick today")
+    def finish(self, exit_status):
+        if os.environ.get("FAKE_FINISH_HANGS"):
+            import time; time.sleep(60)
+        leak = os.environ.get("FAKE_LEAK")
+        findings = ()
+        if leak:
+            findings = (records.Finding("unattributed-growth", "TEN900", "leak", "user", 0.9, 10.0, None, None, "Look.",
+                                        fingerprint=leak),)
+        return records.Report("0", {{}}, self.program, exit_status, "leak" if leak else "flat", "fake",
+                              records.Ticks(self.unit, self.function, self.count, self.found), None, findings=findings)
+fake = types.ModuleType("tenure.explain.watching")
+fake.Watching = Watching
+sys.modules["tenure.explain.watching"] = fake
+"""
+
+RUN = FAKE + "from tenure.__main__ import main; main()"
+
+
+def start(arguments: list[str], cwd: Path, *, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
+    """`tenure run ARGUMENTS` as a process; its warnings are errors only where the program's are."""
+    command = [sys.executable, "-c", RUN, "run", *arguments]
+    return subprocess.Popen(
+        command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, stdout=-1, stderr=-1, stdin=-3, **more
+    )
+
+
+def run(
+    arguments: list[str], cwd: Path, *, env: dict[str, str] | None = None, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Runs `tenure run ARGUMENTS` to its end."""
+    process = start(arguments, cwd, env=env)
+    out, err = process.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def report_of(program: str, cwd: Path, *arguments: str, options: tuple[str, ...] = (), timeout: float = 60) -> Any:
+    """Writes the program to train.py, runs it, and gives the JSON report."""
+    (cwd / "train.py").write_text(program)
+    done = run([*options, "--json", "out.json", "train.py", *arguments], cwd, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return json.loads((cwd / "out.json").read_text())
+
+
+def python(arguments: list[str], cwd: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """The same program under plain Python, to compare with."""
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, text=True, capture_output=True, timeout=timeout)
+
+
+def start_watched(arguments: list[str], cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """`TENURE_RUN=1 python ARGUMENTS`, with the start-up hook in a `sitecustomize` as the `.pth` file would run it."""
+    folder = cwd / "hook"
+    folder.mkdir(exist_ok=True)
+    hook = FAKE + 'os.environ.get("TENURE_RUN") and __import__("tenure.cli.startup")\n'
+    (folder / "sitecustomize.py").write_text(hook)
+    whole = {**os.environ, "TENURE_RUN": "1", "PYTHONPATH": str(folder), **(env or {})}
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=whole, text=True, capture_output=True, timeout=60)
