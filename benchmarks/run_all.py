@@ -1,8 +1,8 @@
 """Runs every benchmark in this folder and collects what they say: benchmarks/results.json and docs/benchmarks.md.
 
 A benchmark is a script here. With `--json` it prints a list of claims as the last line of its output, or, where its
-usage says `--json FILE`, writes it there: `{"claim", "figure", "goal", "unit", "met", "against"}`, where `against` names
-what it was measured against or is null. They run one after another, each in a process of its own. Exit status 1 when
+usage says `--json FILE`, writes it there: `{"claim", "figure", "goal", "unit", "met", "against"}`; `against` names what
+it was measured against or is null. They run one after another, each in a process of its own. Exit status 1 when
 one failed or a claim was not met.
 """
 

@@ -1,4 +1,4 @@
-"""Runs `tenure run` or a program under `TENURE_RUN=1` in a process of its own, with a watching that only counts ticks."""
+"""Runs `tenure run`, or a program under `TENURE_RUN=1`, in a process of its own with a watching that only counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
 
-FAKE = f"""
+FAKE = """
 import sys, types, os, pathlib
-sys.path.insert(0, {str(SOURCE)!r})
 from tenure import records
 class Watching:
     def __init__(self, program, record, redact):
@@ -40,14 +39,14 @@ class Watching:
         if leak:
             findings = (records.Finding("unattributed-growth", "TEN900", "leak", "user", 0.9, 10.0, None, None, "Look.",
                                         fingerprint=leak),)
-        return records.Report("0", {{}}, self.program, exit_status, "leak" if leak else "flat", "fake",
+        return records.Report("0", {}, self.program, exit_status, "leak" if leak else "flat", "fake",
                               records.Ticks(self.unit, self.function, self.count, self.found), None, findings=findings)
-fake = types.ModuleType("tenure.explain.watching")
-fake.Watching = Watching
-sys.modules["tenure.explain.watching"] = fake
+fake = types.ModuleType("tenure.explain.running")
+fake.RunWatching = Watching
+sys.modules["tenure.explain.running"] = fake
 """
 
-RUN = FAKE + "from tenure.__main__ import main; main()"
+RUN = f"import sys; sys.path[0] = {str(SOURCE)!r}\n" + FAKE + "from tenure.__main__ import main; main()"
 
 
 def start(arguments: list[str], cwd: Path, *, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
@@ -80,11 +79,16 @@ def python(arguments: list[str], cwd: Path, timeout: float = 60) -> subprocess.C
     return subprocess.run([sys.executable, *arguments], cwd=cwd, text=True, capture_output=True, timeout=timeout)
 
 
-def start_watched(arguments: list[str], cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def start_watched(
+    arguments: list[str], cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """`TENURE_RUN=1 python ARGUMENTS`, with the start-up hook in a `sitecustomize` as the `.pth` file would run it."""
     folder = cwd / "hook"
     folder.mkdir(exist_ok=True)
-    hook = FAKE + 'os.environ.get("TENURE_RUN") and __import__("tenure.cli.startup")\n'
+    hook = (
+        f"import os, sys\nsys.path.append({str(SOURCE)!r})\n"
+        f"if os.environ.get('TENURE_RUN'):\n    exec({FAKE!r}, {{}})\n    import tenure.cli.startup\n"
+    )
     (folder / "sitecustomize.py").write_text(hook)
     whole = {**os.environ, "TENURE_RUN": "1", "PYTHONPATH": str(folder), **(env or {})}
     return subprocess.run([sys.executable, *arguments], cwd=cwd, env=whole, text=True, capture_output=True, timeout=60)

@@ -65,7 +65,7 @@ def test_every_module_but_probes_tf_imports_without_tensorflow() -> None:
         "import sys, pkgutil, importlib\n"
         "sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
         "import tenure\n"
-        "skip = ('tenure.probes.tf', 'tenure.state', 'tenure.probes._heap', 'tenure.cli.startup')\n"
+        "skip = ('tenure.probes.tf', 'tenure.state', 'tenure.demo', 'tenure.probes._heap', 'tenure.cli.startup')\n"
         "names = [m.name for m in pkgutil.walk_packages(tenure.__path__, 'tenure.', onerror=lambda name: None)]\n"
         "names = [n for n in names if not n.startswith(skip) and not n.endswith('__main__')]\n"
         "[importlib.import_module(name) for name in names]\n"

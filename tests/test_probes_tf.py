@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -146,9 +148,6 @@ def test_one_trace_changes_nothing() -> None:
 
 
 def test_trace_records_keep_no_argument_alive() -> None:
-    import gc
-    import weakref
-
     class Thing:
         pass
 
@@ -229,7 +228,7 @@ def test_a_graphs_growth_tells_the_line() -> None:
     last = graphs.last_ops(graph, 1)[0]
     assert last.type == "Const"
     code = test_a_graphs_growth_tells_the_line.__code__
-    assert (code.co_filename, code.co_firstlineno + 4, code.co_name) in last.frames
+    assert (code.co_filename, code.co_firstlineno + 4, code.co_name) in [frame[:3] for frame in last.frames]
     with tf.compat.v1.Session(graph=graph) as session:
         assert graphs.session_state(session) == (False, before + 1)
     assert graphs.session_state(session)[0]
@@ -280,7 +279,21 @@ def test_an_eager_py_function_stays_in_the_graphs_list_until_removed() -> None:
     assert any(label == registries.PY_FUNCTIONS for label, _ in registries.registry_objects())
     del kept
     assert registries.remove_py_functions([token]) == 1
+    assert not any(found.token == token for found in registries.py_functions())
+    del work  # TensorFlow hangs its wrapper on the program's function too, in a cycle
+    gc.collect()
     assert registries.py_function_count() == before
+
+
+def test_a_py_function_under_a_tape_keeps_its_tensors_until_its_gradient() -> None:
+    x = tf.Variable(2.0)
+    labels = lambda: [label for label, _ in registries.registry_objects()]  # noqa: E731
+    assert registries.PY_FUNCTION_TAPES not in labels()
+    with tf.GradientTape(persistent=True) as tape:
+        y = tf.py_function(lambda a: a * a, [x], tf.float32)
+    assert registries.PY_FUNCTION_TAPES in labels()
+    assert float(tape.gradient(y, x)) == 4.0
+    assert registries.PY_FUNCTION_TAPES not in labels()
 
 
 def test_a_cleared_kernel_cache_restarts_seeded_random_ops_and_nothing_else() -> None:

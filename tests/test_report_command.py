@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from test_report_fakes import LEAK, VERSIONS, samples
 
+from tenure import __version__
 from tenure.cli import tenure
 from tenure.observe.recording import Recorder
 from tenure.records import Ticks
@@ -32,7 +33,7 @@ def ended(tmp_path: Path) -> Path:
 def early(tmp_path: Path) -> Path:
     """A recording that its writer left before the first verdict, with the log beside it."""
     path = tmp_path / "early.tenure"
-    recorder = Recorder(path, ["train.py"], {**VERSIONS, "tenure": "0.1.0"})
+    recorder = Recorder(path, ["train.py"], VERSIONS)
     recorder.set_ticks(Ticks("batch", "train.step", 0, 3))
     for sample in samples(12):
         recorder.add_sample(sample)
@@ -85,7 +86,7 @@ def test_a_recording_without_a_verdict_is_inconclusive_and_tells_the_ticks(early
     assert "12 batches were seen and no verdict was stored; a run of 43 batches would decide" in text
     assert "the program was killed or still runs; the last sample is of tick 11" in text
     assert value["verdict"] == "inconclusive"
-    assert value["tenure"] == "0.1.0"
+    assert value["tenure"] == __version__
     assert value["ticks"] == {"unit": "batch", "function": "train.step", "count": 12, "warmup": 3}
     assert value["versions"] == VERSIONS
 

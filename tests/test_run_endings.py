@@ -105,7 +105,8 @@ def test_os_exit_leaves_a_report(tmp_path: Path) -> None:
         "p = multiprocessing.get_context('fork').Process(target=turn, args=(0,))\np.start()\np.join()",
         "p = multiprocessing.get_context('spawn').Process(target=turn, args=(0,))\np.start()\np.join()",
         "subprocess.run([sys.executable, '-c', 'pass'])",
-        "p = multiprocessing.get_context('fork').Process(target=time.sleep, args=(30,))\np.start()\np.terminate()\np.join()\n"
+        "p = multiprocessing.get_context('fork').Process(target=time.sleep, args=(30,))\n"
+        "p.start()\np.terminate()\np.join()\n"
         "assert p.exitcode == -15, p.exitcode",
     ],
 )

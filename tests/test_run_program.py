@@ -68,7 +68,8 @@ def test_the_program_sees_the_same(words: list[str], folder: Path) -> None:
         "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()",
         "import atexit\natexit.register(lambda: 1 / 0)",
         "x: int = 1\nprint(__annotations__ if '__annotations__' in globals() else None)",
-        "import os, sys\npid = os.fork()\nif pid == 0:\n    sys.exit(7)\nprint(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
+        "import os, sys\npid = os.fork()\nif pid == 0:\n    sys.exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
         "import multiprocessing as m\ndef f(x): return x * 2\nif __name__ == '__main__':\n"
         "    for way in ('fork', 'spawn'):\n        with m.get_context(way).Pool(2) as p: print(p.map(f, [1, 2]))",
         "import os\nos._exit(5)",
@@ -128,7 +129,8 @@ def test_tensorflow_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 def test_os_fork_raises_no_warning_for_our_thread(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import os, time, warnings\nwarnings.simplefilter('error')\ntime.sleep(0.1)\nfor _ in range(3):\n"
-        "    pid = os.fork()\n    if not pid:\n        os._exit(0)\n    os.waitpid(pid, 0)\n    time.sleep(0.02)\nprint('fine')\n"
+        "    pid = os.fork()\n    if not pid:\n        os._exit(0)\n    os.waitpid(pid, 0)\n    time.sleep(0.02)\n"
+        "print('fine')\n"
     )
     done = run(["train.py"], tmp_path)
     assert done.stdout == "fine\n", done.stderr

@@ -1,4 +1,4 @@
-"""`TENURE_RUN=1 python train.py` reports as `tenure run` does, costs nothing without the variable, and children are quiet."""
+"""`TENURE_RUN=1 python train.py` reports as `tenure run` does, loads nothing without it, and children are quiet."""
 
 from __future__ import annotations
 

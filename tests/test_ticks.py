@@ -249,8 +249,8 @@ FORMS = {
         80,
     ),
     "inside a generator": (
-        "def step():\n    time.sleep(0.004)\ndef training():\n    for i in range(80):\n        step()\n        yield i\n"
-        "for _ in training():\n    pass\n",
+        "def step():\n    time.sleep(0.004)\ndef training():\n    for i in range(80):\n        step()\n"
+        "        yield i\nfor _ in training():\n    pass\n",
         "train.step",
         80,
     ),
@@ -285,7 +285,8 @@ FORMS = {
         120,
     ),
     "decorated": (
-        "import functools\ndef timed(f):\n    @functools.wraps(f)\n    def inner(*a):\n        return f(*a)\n    return inner\n"
+        "import functools\ndef timed(f):\n    @functools.wraps(f)\n    def inner(*a):\n"
+        "        return f(*a)\n    return inner\n"
         "@timed\ndef step(i):\n    time.sleep(0.004)\nfor i in range(80):\n    step(i)\n",
         "train.timed.inner" if sys.version_info >= (3, 11) else "train.inner",
         80,
@@ -330,8 +331,8 @@ def test_a_function_of_an_imported_module(tmp_path: Path) -> None:
 
 
 def test_the_named_function_wins(tmp_path: Path) -> None:
-    program = WAIT + "def inner():\n    time.sleep(0.01)\ndef outer():\n    inner()\nfor _ in range(30):\n    outer()\n"
-    ticks = report_of(program, tmp_path, options=("--tick", "train:inner"))["ticks"]
+    program = "def inner():\n    time.sleep(0.01)\ndef outer():\n    inner()\nfor _ in range(30):\n    outer()\n"
+    ticks = report_of(WAIT + program, tmp_path, options=("--tick", "train:inner"))["ticks"]
     assert ticks["function"] == "train.inner"
     assert 25 <= ticks["count"] <= 30
 

@@ -1,7 +1,8 @@
 """Runs a script or a module in this process as `python SCRIPT` and `python -m MODULE` would, and ends as Python would.
 
 The program gets its own `__main__` in `sys.modules`, its `sys.argv` and `sys.path[0]`; its tracebacks show no frame of
-ours. The order of a normal end is Python's: threads are joined, the program's atexit handlers run; then comes the report.
+ours. The order of a normal end is Python's: threads are joined, the program's atexit handlers run; then comes the
+report.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import threading
 import traceback
 import types
 import zipimport
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tenure.cli.session import Session, _die_of, say
+from tenure.cli.session import LIBRARIES, Session, die_of, say
+from tenure.records import Report
 
-__all__ = ["Program", "execute", "fault"]
+__all__ = ["Program", "execute", "fault", "own_folders", "syntax_fault"]
 
 _kept_main: types.ModuleType | None = None
 
@@ -91,10 +94,10 @@ def syntax_fault(program: Program) -> int | None:
     return None
 
 
-def execute(program: Program, session: Session, status_of: Any = None) -> NoReturn:
+def execute(program: Program, session: Session, status_of: Callable[[Report], int] | None = None) -> NoReturn:
     """Runs the program under the session and leaves this process with the program's status.
 
-    `status_of(report, status)` may change the status of a watched program that succeeded.
+    `status_of(report)` gives the status of a watched program that succeeded.
     """
     _forget_our_libraries()
     main = _new_main(program)
@@ -113,7 +116,7 @@ def execute(program: Program, session: Session, status_of: Any = None) -> NoRetu
         interrupted = True
         session.publish()
     if interrupted:
-        _die_of(signal.SIGINT)
+        die_of(signal.SIGINT)
     if status == 0 and status_of is not None and session.report is not None:
         status = status_of(session.report)
     raise SystemExit(status & 0xFF)
@@ -162,10 +165,10 @@ def _new_main(program: Program) -> types.ModuleType:
     if program.module:
         first = os.getcwd()
     elif os.path.isdir(program.target) or _is_archive(program.target):
-        first = program.target
+        first = _absolute(program.target)
     else:
         first = os.path.dirname(os.path.realpath(program.target))
-        path = os.path.abspath(program.target)
+        path = _absolute(program.target)
         main.__dict__.update(
             __file__=path,
             __cached__=None,
@@ -179,8 +182,13 @@ def _new_main(program: Program) -> types.ModuleType:
     return main
 
 
+def _absolute(path: str) -> str:
+    """As the interpreter does it: under the current folder, and `.` and `..` stay."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
 def _script_code(path: str) -> types.CodeType:
-    full = os.path.abspath(path)
+    full = _absolute(path)
     with open(full, "rb") as file:
         if full.endswith(".pyc"):
             compiled = pkgutil.read_code(file)
@@ -209,14 +217,12 @@ def _run_module(program: Program, main: types.ModuleType) -> None:
 
 
 def _run_folder(program: Program, main: types.ModuleType) -> None:
-    spec = importlib.machinery.PathFinder.find_spec("__main__", [program.target])
+    spec = importlib.machinery.PathFinder.find_spec("__main__", [_absolute(program.target)])
     loader: Any = None if spec is None else spec.loader
     code = None if loader is None else loader.get_code("__main__")
     if spec is None or code is None:
         raise _NotRunnable(f"{program.target} has no __main__.py to run")
-    main.__dict__.update(
-        __file__=spec.origin, __cached__=spec.cached, __loader__=loader, __package__="", __spec__=spec
-    )
+    main.__dict__.update(__file__=spec.origin, __cached__=spec.cached, __loader__=loader, __package__="", __spec__=spec)
     exec(code, main.__dict__)
 
 
@@ -279,12 +285,12 @@ def _no_tensorflow(error: ModuleNotFoundError) -> str:
 def _forget_our_libraries() -> None:
     """Takes the command line's libraries out of `sys.modules`: the program's `import click` may mean its own file."""
     for name in list(sys.modules):
-        if name.partition(".")[0] in {"click", "rich", "pygments", "markdown_it", "mdurl"}:
+        if name.partition(".")[0] in LIBRARIES:
             del sys.modules[name]
 
 
 @contextlib.contextmanager
-def _first_on_path(folder: str) -> Any:
+def _first_on_path(folder: str) -> Iterator[None]:
     before = list(sys.path)
     sys.path.insert(0, folder)
     try:

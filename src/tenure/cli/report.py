@@ -61,11 +61,9 @@ def report_of(recording: Recording) -> Report:
     unit = str(described.get("unit", "tick"))
     count = samples[-1].tick - samples[0].tick + 1 if samples else 0
     warmup = min(int(described.get("warmup", 0)), count)
-    versions = recording.versions
-    tenure = versions.pop("tenure", None)
     return Report(
-        tenure=tenure or "unknown",
-        versions=versions,
+        tenure=recording.meta.get("tenure", "unknown"),
+        versions=recording.versions,
         program=recording.program,
         exit_status=recording.exit_status,
         verdict="inconclusive",

@@ -22,16 +22,19 @@ from typing import Protocol
 from tenure.explain.ticks import TickSource
 from tenure.records import Report
 
-__all__ = ["Outputs", "Session", "say", "unwritable"]
+__all__ = ["LIBRARIES", "Outputs", "Session", "die_of", "fingerprints", "say", "unwritable"]
 
 LAST_WORDS_SECONDS = 5.0
 """A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
 
 OLDEST = (2, 16)
 
+LIBRARIES = frozenset({"click", "rich", "pygments", "markdown_it", "mdurl"})
+"""What the command line imports; the program may have files of these names."""
+
 
 class Watching(Protocol):
-    """What `explain.watching.Watching` gives: the evidence of one run."""
+    """What `explain.running.RunWatching` gives: the evidence of one run."""
 
     def start(self) -> None: ...
 
@@ -79,7 +82,7 @@ class Session:
     def begin(self) -> None:
         """Starts to watch. What fails is said on stderr, and the program runs all the same."""
         try:
-            from tenure.explain.watching import Watching as Watch
+            from tenure.explain.running import RunWatching as Watch
 
             watching: Watching = Watch(self._program, self._outputs.record, self._outputs.redact)
             watching.start()
@@ -102,7 +105,12 @@ class Session:
             with self._own_path():
                 report = self._watching.finish(status)
             missing = (*report.missing, *(self._source.missing if self._source is not None else ()))
-            self.report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
+            report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
+            if self._outputs.redact:
+                from tenure.report.json import redacted
+
+                report = redacted(report)
+            self.report = report
         except Exception as error:
             say(f"tenure: the program ran, and the report could not be made: {type(error).__name__}: {error}")
 
@@ -141,11 +149,24 @@ class Session:
 
         def on_sigterm(number: int, frame: FrameType | None) -> None:
             self.last_words(128 + number)
-            _die_of(number)
+            die_of(number)
+
+        # A child dies of SIGTERM by default, as it would without us. Blocked meanwhile: CPython drops what arrives
+        # between the fork and the child's first instruction while a Python handler is set.
+        masks: list[set[int]] = []
+
+        def before_fork() -> None:
+            if signal.getsignal(signal.SIGTERM) is on_sigterm:
+                masks.append(set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})))
+
+        def in_parent() -> None:
+            if masks:
+                signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
 
         def in_child() -> None:
             if signal.getsignal(signal.SIGTERM) is on_sigterm:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            in_parent()
 
         def leave(status: int) -> None:
             if self.ours:
@@ -161,7 +182,7 @@ class Session:
             signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         ):
             signal.signal(signal.SIGTERM, on_sigterm)
-            os.register_at_fork(after_in_child=in_child)
+            os.register_at_fork(before=before_fork, after_in_parent=in_parent, after_in_child=in_child)
         os._exit = leave  # type: ignore[assignment]
 
     def _print(self) -> None:
@@ -182,15 +203,13 @@ class Session:
         from tenure.report.json import dumps
 
         assert self.report is not None and self._outputs.json is not None
-        _replace(self._outputs.json, dumps(self.report, redact=self._outputs.redact) + "\n")
+        _replace(self._outputs.json, dumps(self.report) + "\n")
 
     def _write_html(self) -> None:
         from tenure.report.html import render
-        from tenure.report.json import redacted
 
         assert self.report is not None and self._outputs.html is not None
-        report = redacted(self.report) if self._outputs.redact else self.report
-        _replace(self._outputs.html, render(report))
+        _replace(self._outputs.html, render(self.report))
 
     def _attempt(self, sentence: str, run: Callable[[], None]) -> None:
         try:
@@ -202,17 +221,21 @@ class Session:
     def _own_path(self) -> Iterator[None]:
         """Imports of ours by the path that held before the program: a `rich.py` beside the script is not ours."""
         theirs = sys.path
+        apart = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in LIBRARIES}
+        for name in apart:
+            del sys.modules[name]
         sys.path = list(self._path)
         try:
             yield
         finally:
             sys.path = theirs
+            sys.modules.update(apart)
 
 
 _real_exit = os._exit
 
 
-def _die_of(number: int) -> None:
+def die_of(number: int) -> None:
     """Ends this process by the signal's default action, so that its parent sees the signal."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

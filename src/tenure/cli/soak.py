@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from tenure.cli.output import check_writable, require_tensorflow, show, write_outputs
+from tenure.cli.output import check_writable, fail, require_tensorflow, show, write_outputs
 
 __all__ = ["EXIT", "command"]
 
@@ -53,6 +53,10 @@ def command(
     seconds = _seconds(duration) if duration is not None else None
     check_writable("tenure soak", json_file, html_file, record)
     require_tensorflow("tenure soak")
+    from tenure.observe.births import Births
+
+    births = Births()
+    births.start()  # before the import, so that what it makes is known too
     module, function = _load(target, args)
     before, after = _helper(module, setup, target), _helper(module, teardown, target)
     from tenure.explain.soak import TargetFailed, soak
@@ -64,7 +68,7 @@ def command(
         with progress:
             report = soak(
                 function, cycles, seconds=seconds, warmup=warmup, setup=before, teardown=after, program=(target, *args),
-                record=Path(record) if record else None, on_tick=progress.tick,
+                record=Path(record) if record else None, on_tick=progress.tick, births=births,
             )
     except TargetFailed as error:
         report, failed = error.report, error.__cause__
@@ -187,6 +191,5 @@ def _users_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, frames))
 
 
-def _fail(sentence: str) -> Any:
-    click.echo(f"tenure soak: {sentence}.", err=True)
-    raise SystemExit(2)
+def _fail(sentence: str) -> NoReturn:
+    fail("tenure soak", sentence)

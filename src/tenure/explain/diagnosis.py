@@ -188,8 +188,12 @@ def _from_open_tapes(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         kept.native_weight = True
         return []
     open_tape = next((t for t in evidence.tapes if t.recording), None)
-    if held <= 0 or count <= 0 or open_tape is None:
+    if held <= 0 or count <= 0:
         return []
+    if open_tape is None:
+        draft = _Draft("unattributed-growth", held, held, count, tier=3)
+        draft.evidence.append(f"{count:.3g} tensors more each tick that only native code holds; no tape is alive between ticks")
+        return [draft]
     draft = _Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
     draft.evidence.append(f"{count:.3g} tensors more each tick that only native code holds, while this tape still records")
     return [draft]
@@ -224,6 +228,10 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
             if cause not in host.also and share >= 0.1 * host.bytes:
                 host.also.append(cause)
             continue
+        if not evidence.differential:
+            # Released once, at the end: the kernels that the program built while it warmed up are in it too.
+            native = evidence.native
+            share = min(share, native.bytes_per_tick) if native is not None and native.stands and native.steady else 0.0
         if share >= evidence.min_growth:
             found.append(_cache_finding(cause, share, evidence))
     return found

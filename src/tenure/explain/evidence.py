@@ -39,6 +39,7 @@ class Population:
     function: str | None = None
     kept_bytes: float = 0.0
     views: bool = False
+    key: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,10 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known of one program's growth. Rates are per tick after warm-up."""
+    """All that is known of one program's growth. Rates are per tick after warm-up.
+
+    `differential`: the autopsy compared two releases, so that what the program built while it warmed up is not in it.
+    """
 
     ticks: Ticks
     populations: tuple[Population, ...] = ()
@@ -132,3 +136,4 @@ class Evidence:
     held_tensors_per_tick: float = 0.0
     versions: Mapping[str, str | None] = field(default_factory=dict)
     min_growth: float = 4096.0
+    differential: bool = False

@@ -17,7 +17,7 @@ import numpy as np
 from tenure.explain.evidence import Garbage, Population
 from tenure.explain.growth import Trend, trend
 from tenure.observe import retention
-from tenure.observe.snapshot import Census, Ints, Snapshot, Tree, kinds, look
+from tenure.observe.snapshot import Ints, Look, Snapshot, Tree, kinds, look
 from tenure.probes import heap, read
 from tenure.records import Birth, Changed, Holder
 
@@ -29,8 +29,9 @@ _TELLING = (
     "keras-variable", "variable", "graph", "trace", "iterator", "tensor-array", "tensor", "array",
 )
 _SAMPLES = 6
-_MOST_NAMED = 12
+_MOST_NAMED = 16
 _LEAST_NAMED = 256.0  # bytes a tick: below this growth is not worth a walk for its name
+_LEAST_OF_HOLDERS = 32.0  # a kept tape is a few hundred bytes and holds megabytes that no traversal sees
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
     owner = _owners(tree, more, larger)
     tops = np.unique(owner[owner >= 0])
     found = []
+    least = _LEAST_OF_HOLDERS if held_tensors(snapshots)[0] > 0 else _LEAST_NAMED
     for index in tops:
         below = owner == index
         total = sizes[:, below].sum(axis=1)
@@ -72,7 +74,7 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
         if not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
             told = trend(ticks, counts[:, index].tolist())
             told = Trend(told.rises, told.steady, told.slowing, float(total[-1] - total[0]) / (ticks[-1] - ticks[0]))
-        if told.rate < _LEAST_NAMED:
+        if told.rate < least:
             continue
         found.append(Top(int(index), int(tree.keys[index]), single, tuple(counts[:, index].tolist()), tuple(total.tolist()), tuple(held.tolist()), told))
     found.sort(key=lambda top: -top.trend.rate)
@@ -105,7 +107,7 @@ def _owners(tree: Tree, more: np.ndarray[Any, np.dtype[np.bool_]], larger: np.nd
 def describe(
     tops: Sequence[Top],
     snapshots: Sequence[Snapshot],
-    census: Census,
+    census: Look,
     site_of: Callable[[object], Birth | None],
     cut: Sequence[object] = (),
 ) -> tuple[Population, ...]:
@@ -124,7 +126,7 @@ def describe(
 
 
 def _population(
-    top: Top, snapshots: Sequence[Snapshot], detail: Census, known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
+    top: Top, snapshots: Sequence[Snapshot], detail: Look, known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
 ) -> Population:
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
@@ -150,7 +152,7 @@ def _population(
         tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
         steady=top.trend.steady, slowing=top.trend.slowing, single=top.single,
         kinds=rates, through=through, holder=holder, birth=_birth(members, samples, known, site_of),
-        changed=changed, changed_kind=changed_kind, function=function, kept_bytes=kept, views=viewed,
+        changed=changed, changed_kind=changed_kind, function=function, kept_bytes=kept, views=viewed, key=top.key,
     )
 
 

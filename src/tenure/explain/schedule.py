@@ -42,7 +42,7 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
 
 @dataclass(slots=True)
 class OpenPlan:
-    """When to read the heap in a run of unknown length: at ticks that grow by a third, more often while that is cheap.
+    """When to read the heap in a run of unknown length: at ticks half as far again, or at each tick while ticks are slow.
 
     `kept` are the ticks of the snapshots in memory: when there are more than `most`, every other old one is dropped,
     so that a run of any length keeps a dozen that reach back to its start.
@@ -50,23 +50,29 @@ class OpenPlan:
 
     most: int = 12
     kept: list[int] = field(default_factory=list)
-    next_tick: int = 1
-    _last_seconds: float = float("-inf")
+    next_tick: int = 8
+    _last: tuple[int, float] | None = None
 
     def due(self, tick: int, seconds: float, cost: float) -> bool:
-        """Whether to read now, given the clock and what the last reading cost in seconds.
+        """Whether to read now, given the clock and what a reading costs in seconds.
 
-        Reading takes at most a thirtieth of the run's time beyond the geometric marks; programs of a few slow ticks (a
-        fit each) are read at every tick.
+        A program of a few slow ticks (a fit each) is read at every tick: no reading takes more than a fifth of the time.
         """
-        idle = seconds - self._last_seconds
-        return tick >= self.next_tick or (idle > 30 * cost and tick >= self.next_tick * 0.8)
+        if tick >= self.next_tick:
+            return True
+        last = self._last
+        if last is None:
+            self._last = (tick, seconds)
+            return False
+        return tick < 8 and tick > last[0] and seconds - last[1] > 5 * cost
 
-    def taken(self, tick: int, seconds: float, cost: float) -> list[int]:
+    def taken(self, tick: int, seconds: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
-        self._last_seconds = seconds
-        self.next_tick = tick + max(1, tick // 3)
+        slow = self._last is not None and tick > self._last[0] and tick <= 16
+        per_tick = (seconds - self._last[1]) / (tick - self._last[0]) if self._last is not None and slow else 0.0
+        self._last = (tick, seconds)
+        self.next_tick = tick + 1 if per_tick > 0.5 else tick + max(1, tick // 2)
         if len(self.kept) <= self.most:
             return []
         dropped = self.kept[1:-4:2]

@@ -274,12 +274,12 @@ class TickSource:
         me = _thread.get_ident()
         pause = SEARCH_SECONDS
         try:
-            while not self._halt and not self._over and self._rank < EXPLICIT:
+            while not self._stopping():
                 wait = pause
-                while wait > 0 and not self._halt:  # short sleeps, so that a fork or the end waits 5 ms at most
+                while wait > 0 and not self._stopping():  # short sleeps, so that a fork or the end waits 5 ms at most
                     time.sleep(min(wait, SEARCH_SECONDS))
                     wait -= SEARCH_SECONDS
-                if self._halt or self._over:
+                if self._stopping():
                     return
                 try:
                     if self._named:
@@ -305,6 +305,9 @@ class TickSource:
                     self._ask_main(self._second)
         finally:
             ended.release()
+
+    def _stopping(self) -> bool:
+        return self._halt or self._over or self._rank == EXPLICIT
 
     def _look(self, me: int) -> None:
         now = time.monotonic()

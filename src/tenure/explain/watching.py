@@ -1,13 +1,12 @@
-"""Watches one program from tick to tick and says at its end what grew: the driver behind `tenure run` and `tenure soak`.
+"""Watches one program from tick to tick and says at its end what grew: what `tenure run` and `tenure soak` share.
 
-Reads cheap counters at ticks and the heap at a few of them (on the main thread, at the tick, when the tick's
-temporaries are gone). When something grows, ops are watched for a few ticks to learn their lines, then samples of what
-grew are named. Everything here may fail without the program noticing: what is missing is said in the report.
+Reads cheap counters at ticks and the heap at a few of them. When something grows, ops are watched for a few ticks to
+learn their lines, then samples of what grew are named. Everything here may fail without the program noticing: what is
+missing is said in the report.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
 import sys
@@ -19,16 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from tenure.explain import populations
-from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import NATIVE_FLOOR, Verdict, diagnose
 from tenure.explain.evidence import Evidence, Garbage, Native, Population
 from tenure.explain.growth import Slope, seconds_to_limit, slope, trend
-from tenure.explain.schedule import FixedPlan, OpenPlan
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder
-from tenure.observe.snapshot import Census, Snapshot, Tree, look, tensorflow_loaded
+from tenure.observe.snapshot import Look, Snapshot, look
 from tenure.probes import process, read
 from tenure.records import Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
 
@@ -38,47 +35,38 @@ MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
 _PYTHON_BLOCK = 80  # bytes: the mean of the blocks that a TensorFlow program's small objects take, measured
 _SAMPLE_SECONDS = 0.05
 _MOST_SAMPLES = 4096
-_MOST_EXPLAINED = 4
 
 
 class Watching:
-    """One watched program. `start`, then `tick` after each turn of its cycle, then `finish` for the report."""
+    """One watched program. `start`, then `tick` after each turn of its cycle, then `finish` for the report.
+
+    `soak.SoakWatching` knows how many ticks come, `running.RunWatching` does not.
+    """
 
     def __init__(
         self,
         program: Sequence[str],
         record: Path | None = None,
-        redact: bool = False,
-        plan: FixedPlan | None = None,
         min_growth: float = MIN_GROWTH,
+        births: Births | None = None,
     ) -> None:
         self._program = tuple(program)
-        self._redact = redact
-        self._plan = plan
-        self._open = OpenPlan()
         self._min_growth = min_growth
         self._pid = os.getpid()
         self._count = 0
-        self._unit, self._function = "tick", None if plan is None else (self._program[0] if program else None)
+        self._unit, self._function = "tick", None
         self._counters = Counters()
-        self._births = Births()
+        self._births = births or Births()
         self._samples: list[Sample] = []
+        self._differential = False
         self._marks: dict[int, Sample] = {}
         self._snapshots: dict[int, Snapshot] = {}
-        self._tree: Tree | None = None
         self._missing: dict[str, Missing] = {}
         self._notes: list[str] = []
-        self._read_cost = 0.2
-        self._explain_until: int | None = None
-        self._explained_at: list[int] = []
-        self._suspected = False
         self._populations: tuple[Population, ...] = ()
         self._garbage: Garbage | None = None
         self._witnesses = Witnesses()
-        self._autopsy: Autopsy | None = None
         self._autopsied: tuple[GivenBack, ...] | None = None
-        self._explain_ticks = 2
-        self._made_since: int | None = None
         self._last_sample = float("-inf")
         self._recorder: Recorder | None = None
         self._record = record
@@ -95,6 +83,8 @@ class Watching:
 
     def set_ticks(self, unit: str, function: str | None) -> None:
         """Says what a tick is: its unit and, where the ticks are calls of a function, its name."""
+        if self._count and (unit, function) != (self._unit, self._function):
+            self._restart()  # rates of two different ticks can't be compared
         self._unit, self._function = unit, function
         if self._recorder is not None:
             recorder = self._recorder
@@ -112,8 +102,7 @@ class Watching:
     def finish(self, exit_status: int | None) -> Report:
         """The report so far; ends the watching. Never raises for a probe's sake."""
         self._ended = True
-        if self._plan is None:
-            self._guard(self._close_run, "the last reading")
+        self._guard(self._at_end, "the last reading")
         self._guard(self._births.stop, "where things are made")
         report = self._report(exit_status)
         if self._recorder is not None:
@@ -125,65 +114,32 @@ class Watching:
     # ------------------------------------------------------------------------------------------ at a tick
 
     def _on_tick(self) -> None:
-        tick = self._count
-        now = time.monotonic()
+        tick, now = self._count, time.monotonic()
         if not self._samples or now - self._last_sample >= _SAMPLE_SECONDS:
             self._sample(tick)
-        if self._plan is not None:
-            self._planned(self._plan, tick)
-        else:
-            self._unplanned(tick, now)
+        self._at_tick(tick, now)
 
-    def _planned(self, plan: FixedPlan, tick: int) -> None:
-        if tick == plan.warmup:
-            self._births.mark()
-        if tick in plan.marks:
-            self._read(tick)
-        if plan.marks and tick == plan.marks[-1]:
-            self._suspected = self._grows()
-            if self._suspected:
-                self._begin_explaining(tick, tick - plan.warmup)
-        if not self._suspected:
-            return
-        if tick == plan.marks[-1] + 1:
-            self._births.mark()  # what this tick's ops were is known now; what is new from here on is new each tick
-        if tick == plan.explained:
-            self._explain(plan.explained - plan.marks[-1] - 1)
-            self._autopsy = Autopsy(self._cut())
-            self._autopsy.release("warm-up")
-        elif tick == plan.first_release and self._autopsy is not None:
-            self._autopsy.release("one")
-        elif tick == plan.cycles and self._autopsy is not None:
-            self._autopsy.release("rest")
-            self._autopsied = self._autopsy.given_back(plan.cycles - plan.first_release)
+    def _at_tick(self, tick: int, now: float) -> None:
+        """What this way of watching does at a tick."""
+        raise NotImplementedError
 
-    def _unplanned(self, tick: int, now: float) -> None:
-        if self._explain_until is not None:
-            if tick >= self._explain_until:
-                self._explain_until = None
-                self._explain(self._explain_ticks - 1)
-            elif tick == self._explain_until - self._explain_ticks + 1:
-                self._births.mark()
-        if not self._open.due(tick, now, self._read_cost):
-            return
-        self._read(tick)
-        for dropped in self._open.taken(tick, now, self._read_cost):
-            self._snapshots.pop(dropped, None)
-            self._marks.pop(dropped, None)
-        if tick >= 2 and self._made_since is None:
-            self._made_since = tick
-            self._births.mark()
-        far_enough = not self._explained_at or tick >= 2 * self._explained_at[-1]
-        if self._explain_until is None and far_enough and len(self._explained_at) < _MOST_EXPLAINED and len(self._used()) >= 4 and self._grows():
-            self._suspected = True
-            self._explain_ticks = max(2, min(6, tick // 4))
-            self._explain_until = tick + self._explain_ticks
-            self._begin_explaining(tick, tick - (self._made_since or 0))
+    def _at_end(self) -> None:
+        """What it does when the program is over, before the report."""
 
-    def _begin_explaining(self, tick: int, ticks: int) -> None:
-        """Takes stock of what was made since warm-up, then watches each op until `_explain`."""
-        self._witnesses.take_made(self._births, ticks)
-        self._guard(self._births.explain_ops, "the lines of ops")
+    def _warmup(self) -> int:
+        """The first tick that counts."""
+        raise NotImplementedError
+
+    def _used(self) -> list[Snapshot]:
+        """The snapshots that the verdict rests on, in order."""
+        raise NotImplementedError
+
+    def _restart(self) -> None:
+        """Begins to count anew: a better tick was found."""
+        self._count = 0
+        self._marks, self._snapshots = {}, {}
+        self._populations, self._garbage = (), None
+        self._witnesses = Witnesses()
 
     def _sample(self, tick: int) -> Sample:
         sample = self._counters.sample(tick)
@@ -192,80 +148,38 @@ class Watching:
         if len(self._samples) > _MOST_SAMPLES:
             del self._samples[1 : len(self._samples) // 2 : 2]
         if self._recorder is not None:
-            self._recorder.add_sample(sample)
+            recorder = self._recorder
+            self._guard(lambda: recorder.add_sample(sample), "recording")
         return sample
 
-    def _read(self, tick: int) -> Census:
-        """The heap at this tick. Pending garbage goes first, unless the program has switched its collector off."""
-        began = time.monotonic()
-        if gc.isenabled():
-            gc.collect()
-        census = look(tick, self._cut())
-        self._witnesses.note_graph(tick)
+    def _look(self, tick: int) -> Look:
+        """The heap now, its snapshot kept relative to the first one."""
+        looked = look(tick, self._cut())
         base = self._snapshots[min(self._snapshots)] if self._snapshots else None
-        self._snapshots[tick] = census.snapshot if base is None else census.snapshot.beside(base)
-        self._tree = census.tree
-        # Read after the walk, so that what the first one leaves (its base, its tree) is not the program's growth.
-        self._marks[tick] = self._sample(tick)
-        if not self._waterfall_start:
-            self._waterfall_start = waterfall(self._marks[tick], census.snapshot.tensor_bytes, census.snapshot.python_bytes)
-        self._read_cost = time.monotonic() - began
-        return census
+        return looked if base is None else replace(looked, snapshot=looked.snapshot.beside(base))
 
-    def _grows(self) -> bool:
-        """Whether anything is worth a closer look: a population, what native code holds, garbage, or malloc itself."""
+    def _other_growth(self) -> bool:
+        """Whether something grows that no population shows: what native code holds, garbage, or malloc itself."""
         used = self._used()
-        if len(used) < 3 or self._tree is None:
+        if len(used) < 3:
             return False
-        if any(top.trend.rate >= self._min_growth / 4 for top in populations.growing(used, self._tree)):
-            return True
         if populations.held_tensors(used)[0] > 0 or populations.garbage(used, None) is not None:
             return True
         native = self._native()
         return native is not None and native.stands and native.bytes_per_tick >= NATIVE_FLOOR / 2
 
-    def _explain(self, watched: int) -> None:
-        """Names what grows while its newest objects still know their lines."""
-        tick = self._count
-        census = self._read(tick)
-        used = self._used()
-        tops = populations.growing(used, census.tree)
-        births = self._births
-        self._populations = populations.describe(tops, used, census, births.site_of, self._cut())
-        self._garbage = populations.garbage(used, None) if not gc.isenabled() or gc.get_freeze_count() else None
-        self._witnesses.gather(births, max(watched, 1), tick, self._cut())
-        births.explain_ops(False)
-        self._explained_at.append(tick)
-        if self._recorder is not None:
-            self._recorder.set_report(self._report(None))
+    def _begin_explaining(self, ticks: int) -> None:
+        """Takes stock of what was made in the last `ticks` ticks; from now on each op is watched for its line."""
+        self._witnesses.take_made(self._births, ticks)
+        self._guard(self._births.explain_ops, "the lines of ops")
 
-    def _close_run(self) -> None:
-        """The end of a run: explain now what was about to be explained, and ask the caches what they hold."""
-        if self._explain_until is None and not self._explained_at and self._grows():
-            self._suspected = True
-            self._begin_explaining(self._count, self._count - (self._made_since or 0))
-            self._explain_until = self._count
-        if self._explain_until is not None:
-            self._explain(max(self._count - self._explain_until + self._explain_ticks - 1, 1))
-        if self._suspected and tensorflow_loaded():
-            self._autopsy = Autopsy(self._cut())
-            self._autopsy.release("rest")
-            self._autopsied = self._autopsy.given_back(max(self._count, 1))
+    def _store_report(self) -> None:
+        """Puts the verdict so far into the recording, so that a killed program leaves it."""
+        if self._recorder is not None:
+            recorder = self._recorder
+            self._guard(lambda: recorder.set_report(self._report(None)), "recording")
 
     # ------------------------------------------------------------------------------------------ what it adds up to
-
-    def _used(self) -> list[Snapshot]:
-        """The snapshots after warm-up, in order, unequal windows apart."""
-        ticks = sorted(self._snapshots)
-        if self._plan is not None:
-            return [self._snapshots[t] for t in ticks if t >= self._plan.warmup and t <= self._plan.marks[-1]]
-        warmed = [t for t in ticks if t >= self._warmup()]
-        return [self._snapshots[t] for t in warmed[-6:]]
-
-    def _warmup(self) -> int:
-        if self._plan is not None:
-            return self._plan.warmup
-        return max(2, min(self._count // 7, 30))
 
     def _native(self) -> Native | None:
         ticks = [s.tick for s in self._used() if s.tick in self._marks]
@@ -298,6 +212,7 @@ class Watching:
             held_tensors_per_tick=held[1],
             versions=versions(),
             min_growth=self._min_growth,
+            differential=self._differential,
             **self._witnesses.told(),
         )
         return diagnose(evidence, max(len(used) - 1, 0))

@@ -40,6 +40,11 @@ class Witnesses:
             "datasets": self._datasets, "graphs": self._graphs,
         }
 
+    def take(self, told: dict[str, Any]) -> None:
+        """Takes over what another copy of the process gathered."""
+        self._made, self._ops, self._scalars = told["made"], told["ops"], told["scalars"]
+        self._tapes, self._datasets, self._graphs = told["tapes"], told["datasets"], told["graphs"]
+
     def take_made(self, births: Births, ticks: int) -> None:
         """What each line made a tick since the mark, `ticks` ticks ago."""
         span = max(ticks, 1)

@@ -20,7 +20,7 @@ from tenure.observe import sources
 from tenure.observe.naming import frame_locals
 from tenure.records import Birth, Changed, Missing
 
-__all__ = ["Births", "Made", "NewKeys", "Ops", "Scalars", "user_site"]
+__all__ = ["Births", "Made", "NewKeys", "Ops", "Scalars", "noting", "user_site"]
 
 Site = tuple[str, int, str]
 """File, line and function of a user's line. Equal sites are one object."""
@@ -83,25 +83,29 @@ _UNKNOWN: Site = ("", 0, "")
 def user_site(frame: FrameType | None) -> Site | None:
     """The innermost line of the user's at or outside a frame; in AutoGraph's generated code the line it came from."""
     whose = _whose
-    while frame is not None:
-        code = frame.f_code
-        kind = whose.get(code.co_filename)
-        if kind is None:
-            kind = _judge(code.co_filename)
-        if kind:
-            site = _site_of_code(code, frame.f_lineno) if kind == _USER else _original(frame)
-            if site is not None:
-                return site
-        frame = frame.f_back
+    at: Any = frame  # Any: the inner loop finds the end by the error, which costs nothing until then
+    while at is not None:
+        try:
+            # An eager Keras op is 20 frames deep, so these two lines are what the births of ops cost.
+            while not (kind := whose[at.f_code.co_filename]):
+                at = at.f_back
+        except KeyError:
+            _judge(at.f_code.co_filename)
+            continue
+        except AttributeError:  # past the outermost frame
+            return None
+        site = _site_of_code(at.f_code, at.f_lineno) if kind == _USER else _original(at)
+        if site is not None:
+            return site
+        at = at.f_back
     return None
 
 
-def _judge(file: str) -> int:
+def _judge(file: str) -> None:
     if len(_whose) >= 10_000:  # each trace has a generated file of its own
         _whose.clear()
     generated = os.path.basename(file).startswith("__autograph_generated_file")
-    _whose[file] = kind = _GENERATED if generated else _USER if sources.user_file(file) else _NOT
-    return kind
+    _whose[file] = _GENERATED if generated else _USER if sources.user_file(file) else _NOT
 
 
 def _site_of_code(code: CodeType, line: int) -> Site:
@@ -154,8 +158,7 @@ def _birth(site: Site) -> Birth:
     file, line, function = site
     if not file:
         return Birth("", 0, "", f"(more than {_SITES} lines)")
-    absolute = file if file.startswith("<") else os.path.abspath(file)
-    return Birth(absolute, line, function, sources.line_text(file, line))
+    return Birth(sources.source_path(file), line, function, sources.line_text(file, line))
 
 
 # -- what was made ---------------------------------------------------------------------------------------------------
@@ -215,6 +218,7 @@ class Births:
             from tenure.probes.tf import hooks
 
             self._uninstall = hooks.install(self._made)
+            _noting.add(self)
 
     def stop(self) -> None:
         """Takes everything off again; what was noted stays readable."""
@@ -222,6 +226,7 @@ class Births:
         if self._uninstall is not None:
             self._uninstall()
             self._uninstall = None
+            _noting.discard(self)
 
     def mark(self) -> None:
         """From here on, `since_mark` counts begin at 0 and every (op, attributes) not seen before is a new key."""
@@ -338,7 +343,7 @@ class Births:
 
     def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
         # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
-        site = user_site(sys._getframe(1))
+        site = user_site(sys._getframe(1).f_back)  # the callback's own frames are none of the user's
         if site is None:
             return
         at = self._at.get(site)
@@ -378,6 +383,14 @@ class Births:
                     new.argument, new.values = values[place], (last[place + 1],)
                 new.values = (*new.values, values[place + 1])[-_LAST:]
                 return
+
+
+_noting: weakref.WeakSet[Births] = weakref.WeakSet()
+
+
+def noting() -> Births | None:
+    """The births that are being noted in this process, or None."""
+    return next(iter(_noting), None)
 
 
 _SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there

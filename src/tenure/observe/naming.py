@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenure.observe import sources
-from tenure.observe.sources import module_file, module_name, user_file
+from tenure.observe.sources import module_file, module_name, source_path, user_file
 
 __all__ = ["Step", "frame_locals", "name_path", "path_text"]
 
@@ -55,14 +55,20 @@ def name_path(root_label: str, objects: Sequence[object], target: object) -> lis
     an object, its `__dict__` and a value are one step `.x`.
     """
     chain = [*objects, target]
-    if type(chain[0]) is dict and root_label.startswith("module "):
+    if len(chain) > 1 and type(chain[0]) is dict and root_label.startswith("module "):
         chain.insert(0, sys.modules.get(root_label.partition(" ")[2]))
     steps = [_root_step(root_label, chain[0])]
     place = 0
+    if root_label.startswith("TensorFlow's ") and len(chain) > 1:
+        added, place = _registered(chain, place)
+        steps.extend(added)
     while place < len(chain) - 1:
         added, place = _edge(chain, place, steps)
         steps.extend(added)
     return steps
+
+
+_VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<line>[0-9]+)")
 
 
 def _root_step(label: str, root: object) -> Step:
@@ -72,7 +78,15 @@ def _root_step(label: str, root: object) -> Step:
         return Step(f"module {module_name(name, module)}", "module", name)
     if isinstance(root, types.FrameType):
         return Step(_frame_words(root), "word")
-    return Step(label, "word")
+    variable = _VARIABLE.fullmatch(label)  # heap.frame_roots
+    if variable is None:
+        return Step(label, "word")
+    name, function, file, line = variable.groups()
+    file = source_path(file)
+    if function == "<module>":
+        return Step(f"{os.path.basename(file)} global '{name}'", "local", name, files=(file,), scopes=("",))
+    scope = sources.function_at(file, int(line)) or function
+    return Step(f"frame {function}() local '{name}'", "local", name, True, (file,), (scope,), int(line))
 
 
 def path_text(steps: Sequence[Step]) -> str:
@@ -99,7 +113,7 @@ def _edge(chain: Sequence[object], place: int, before: list[Step]) -> _Named:
     """Names the edge at `place`; gives the steps and the place reached, which is further on where edges are merged."""
     parent, child = chain[place], chain[place + 1]
     for kind, name_it in _BY_TYPE:
-        if isinstance(parent, kind):
+        if issubclass(type(parent), kind):  # not isinstance: a proxy says it is what it wraps
             found = name_it(chain, place)
             if found is not None:
                 return found
@@ -174,7 +188,7 @@ def _function(chain: Sequence[object], place: int) -> _Named | None:
     function, child = chain[place], chain[place + 1]
     assert isinstance(function, types.FunctionType)
     code, qualified = function.__code__, function.__qualname__
-    where: dict[str, Any] = {"files": (code.co_filename,), "line": code.co_firstlineno}
+    where: dict[str, Any] = {"files": (source_path(code.co_filename),), "line": code.co_firstlineno}
     at = place + 1
     if child is function.__closure__:
         at += 1
@@ -277,8 +291,10 @@ def _local_step(words: str, name: str, code: types.CodeType) -> Step:
     if name.startswith("."):
         return Step(f"{words}, a value being looped over", "word")
     if scope == "<module>":
-        return Step(f"{words} global '{name}'", "local", name, files=(code.co_filename,), scopes=("",))
-    return Step(f"{words} local '{name}'", "local", name, True, (code.co_filename,), (scope,), code.co_firstlineno)
+        return Step(f"{words} global '{name}'", "local", name, files=(source_path(code.co_filename),), scopes=("",))
+    return Step(
+        f"{words} local '{name}'", "local", name, True, (source_path(code.co_filename),), (scope,), code.co_firstlineno
+    )
 
 
 def _frame_words(frame: types.FrameType) -> str:
@@ -301,7 +317,7 @@ def frame_locals(frame: types.FrameType) -> dict[str, object]:
     names = frame.f_locals
     copy = dict(names)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & 0x1:  # CO_OPTIMIZED: a function; else the real namespace
-        watched = sys.gettrace() is not None or frame.f_trace is not None
+        watched = frame.f_trace is not None or sys.gettrace() is not None or sys.getprofile() is not None
         # 3: the frame's, ours, the argument's. More: somebody called locals() and kept it.
         if not watched and sys.getrefcount(names) <= 3:
             names.clear()
@@ -382,20 +398,29 @@ def _attribute(chain: Sequence[object], place: int) -> _Named | None:
             at += 1
         name = _name_in(names, chain[at])
         if name is not None:
-            return [_attribute_step(name, type(thing))], at
+            # A tracked list or dict is a list to the user, whatever the framework keeps it in.
+            hidden = name.startswith("_") and type(thing).__module__ in _TRACKING
+            return [] if hidden else [_attribute_step(name, type(thing))], at
     for kind in type(thing).__mro__:
         for name, member in list(kind.__dict__.items()):
             if isinstance(member, types.MemberDescriptorType) and _slot(member, thing) is child:
                 if name in ("__wrapped__", "_self_wrapped"):
                     return [], place + 1
                 return [_attribute_step(name, type(thing))], place + 1
+    if any(kind.__name__ == "ObjectProxy" for kind in type(thing).__mro__):
+        wrapped: Any = thing
+        if wrapped.__wrapped__ is child:
+            return [], place + 1
     if child is type(thing):
         return [Step(f"class {type(thing).__qualname__}", "word")], place + 1
-    if isinstance(thing, BaseException):
+    if issubclass(type(thing), BaseException):
         for name in ("__traceback__", "__cause__", "__context__", "args"):
             if getattr(thing, name, None) is child:
                 return [_attribute_step(name, type(thing))], place + 1
     return None
+
+
+_TRACKING = ("tensorflow.python.trackable.data_structures", "keras.src.utils.tracking")
 
 
 def _instance_dict(thing: object) -> dict[str, object] | None:
@@ -486,7 +511,7 @@ def _lru_cache(chain: Sequence[object], place: int, before: list[Step]) -> _Name
         f"cache of {inner.__qualname__}",
         "cache",
         inner.__qualname__,
-        files=(code.co_filename,),
+        files=(source_path(code.co_filename),),
         line=code.co_firstlineno,
     )
     # Its keys, links and results are one thing: what the cache remembers.
@@ -523,19 +548,26 @@ def _registry(chain: Sequence[object], place: int, before: list[Step]) -> _Named
     if type(registry).__module__ != "tensorflow.python.framework.registry":
         return None
     del before[:]  # the module that happens to hold it tells the user nothing
-    steps = [Step(f"TensorFlow's {names.get('_name', '')} registry", "word")]
-    at = place + 1
-    while at < len(chain) - 1 and type(chain[at]) is dict:  # the registry's dict, the table, the entry
-        key = next((k for k, v in list(chain[at].items()) if v is chain[at + 1]), None)  # type: ignore[attr-defined]
-        if isinstance(key, str) and key not in ("_registry", "type"):
-            steps.append(Step(key, "word", key))
+    added, at = _registered(chain, place)
+    return [Step(f"TensorFlow's {names.get('_name', '')} registry", "word"), *added], at
+
+
+def _registered(chain: Sequence[object], place: int) -> _Named:
+    """The entry's name and the graph it keeps. Between the two lie the framework's closures; the graph matters."""
+    steps: list[Step] = []
+    at = place
+    while at < len(chain) - 1 and not steps:
+        holder = chain[at]
         at += 1
-    # Between an entry and the graph it keeps lie closures of the framework; the graph is what matters.
+        for key, value in list(holder.items()) if type(holder) is dict else ():
+            if value is chain[at] and isinstance(key, str) and key != "_registry":
+                # Numbered in the order of tracing, so the number is no name.
+                steps.append(Step(re.sub(r"[0-9]+$", "*", key), "key", key))
+                break
     graph = next((k for k in range(at, len(chain)) if _is_graph(chain[k])), None)
-    if graph is not None:
-        steps.append(Step(_graph_words(chain[graph]), "word"))
-        at = graph
-    return steps, at
+    if not steps or graph is None:
+        return [], place
+    return [*steps, Step(_graph_words(chain[graph]), "word")], graph
 
 
 def _is_graph(thing: object) -> bool:
@@ -543,7 +575,7 @@ def _is_graph(thing: object) -> bool:
 
 
 def _graph_words(graph: object) -> str:
-    name = str((_instance_dict(graph) or {}).get("name", ""))
+    name = str(getattr(graph, "name", ""))
     # One function's graphs are called __inference_step_17, __inference_step_42: the number is the trace, not the name.
     return f"FuncGraph {re.sub(r'^__(inference|forward|backward)_|_[0-9]+$', '', name)}".rstrip()
 
@@ -561,7 +593,9 @@ def _function_cache(chain: Sequence[object], place: int, before: list[Step]) -> 
         code = getattr(python, "__code__", None)
         name = getattr(python, "__qualname__", "").rpartition(".")[2]
         where = (
-            ((code.co_filename,), code.co_firstlineno) if code is not None and user_file(code.co_filename) else ((), 0)
+            ((source_path(code.co_filename),), code.co_firstlineno)
+            if code is not None and user_file(code.co_filename)
+            else ((), 0)
         )
     else:
         where = ((), 0)

@@ -4,8 +4,7 @@
 file back, also one whose writer was killed. The file is bounded: old samples are thinned, never the newest ones.
 Times are seconds (`started`, `ended` and the events' are seconds since 1970), sizes are bytes.
 
-The last verdict is stored in the form of the contract `tenure/report/1`; its two functions are here, below everything
-that shows a report. Keys may be added, never changed; a figure that could not be had is null; samples are left out.
+The last verdict is stored in the form of the contract `tenure/report/1`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import math
 import os
 import shutil
 import sqlite3
@@ -21,40 +19,24 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
 
-from tenure.records import (
-    Birth,
-    Changed,
-    Finding,
-    GivenBack,
-    Growth,
-    Holder,
-    Layer,
-    Missing,
-    Report,
-    Sample,
-    Ticks,
-)
+from tenure import __version__
+from tenure.contract import from_dict, to_dict
+from tenure.records import Report, Sample, Ticks
 
 __all__ = [
-    "REPORT_SCHEMA",
     "Event",
     "Recorder",
     "Recording",
     "RecordingError",
     "Snapshot",
-    "in_order",
     "open_recording",
-    "report_from_dict",
-    "report_to_dict",
 ]
 
-REPORT_SCHEMA = "tenure/report/1"
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x54454E55  # "TENU" in the file's header tells ours from any other SQLite file
 
@@ -68,12 +50,9 @@ MAX_EVENTS = 2_000
 MAX_EVENT_CHARACTERS = 2_000
 MAX_PENDING = 1_000
 
-_KINDS = ("leak", "hazard", "cost", "peak", "retention")
 _COLUMNS = tuple(field.name for field in fields(Sample))
 _COUNTERS = _COLUMNS[2:]
 _INSERT_SAMPLE = f"INSERT INTO samples ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-
-T = TypeVar("T")
 
 
 class RecordingError(Exception):
@@ -121,6 +100,7 @@ class Recorder:
         self._pid = os.getpid()
         self._max_samples = max(4, max_samples)
         meta = {
+            "tenure": __version__,
             "program": json.dumps(list(program)),
             "versions": json.dumps(dict(versions)),
             "pid": str(self._pid),
@@ -189,7 +169,7 @@ class Recorder:
         """Keeps the latest verdict so far; the file is rewritten with it at most every 3 s, and at `close`."""
         if not self._mine():
             return
-        text = json.dumps(report_to_dict(report), allow_nan=False)
+        text = json.dumps(to_dict(report), allow_nan=False)
         with self._lock:
             self._report = text
             self._added()
@@ -409,7 +389,7 @@ def _read(file: Path, path: Path) -> Recording:
             for tick, payload in connection.execute("SELECT tick, payload FROM snapshots ORDER BY seq")
         )
         stored = connection.execute("SELECT json FROM findings WHERE id = 1").fetchone()
-    report = None if stored is None else report_from_dict(json.loads(stored[0]))
+    report = None if stored is None else from_dict(json.loads(stored[0]))
     return Recording(path, meta, samples, events, snapshots, report)
 
 
@@ -521,161 +501,3 @@ def _reason(error: Exception, path: Path) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error)
-
-
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings with the largest leak first, then hazards, costs, peaks and retention, the largest first in each."""
-    return tuple(sorted(findings, key=_place))
-
-
-def report_to_dict(report: Report) -> dict[str, Any]:
-    """The report as the contract's plain values, keys in the contract's order, ready for `json.dumps`."""
-    return {
-        "schema": REPORT_SCHEMA,
-        "tenure": report.tenure,
-        "versions": dict(report.versions),
-        "program": list(report.program),
-        "exit_status": report.exit_status,
-        "verdict": report.verdict,
-        "why": report.why,
-        "ticks": {
-            "unit": report.ticks.unit,
-            "function": report.ticks.function,
-            "count": report.ticks.count,
-            "warmup": report.ticks.warmup,
-        },
-        "growth": _growth_to_dict(report.growth),
-        "waterfall": {
-            "start": [{"name": layer.name, "bytes": layer.bytes} for layer in report.waterfall_start],
-            "end": [{"name": layer.name, "bytes": layer.bytes} for layer in report.waterfall_end],
-        },
-        "findings": [_finding_to_dict(finding) for finding in in_order(report.findings)],
-        "autopsy": None
-        if report.autopsy is None
-        else [{"action": part.action, "bytes_per_tick": _figure(part.bytes_per_tick)} for part in report.autopsy],
-        "notes": list(report.notes),
-        "missing": [{"figure": part.figure, "why": part.why} for part in report.missing],
-    }
-
-
-def report_from_dict(value: Mapping[str, Any]) -> Report:
-    """The report from the contract's plain values; keys that this version does not know are passed over."""
-    schema = value.get("schema") if isinstance(value, Mapping) else None
-    if schema != REPORT_SCHEMA:
-        raise ValueError(f"This is not a report in the form {REPORT_SCHEMA} (its schema is {schema!r}).")
-    try:
-        return _report_from_dict(value)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"This report is incomplete or malformed: {type(error).__name__} {error}.") from error
-
-
-def _place(finding: Finding) -> tuple[int, float]:
-    kind = _KINDS.index(finding.kind) if finding.kind in _KINDS else len(_KINDS)
-    size = _figure(finding.bytes_per_tick)
-    return kind, math.inf if size is None else -size
-
-
-def _figure(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _growth_to_dict(growth: Growth | None) -> dict[str, Any] | None:
-    if growth is None:
-        return None
-    return {
-        "bytes_per_tick": _figure(growth.bytes_per_tick),
-        "low": _figure(growth.low),
-        "high": _figure(growth.high),
-        "confidence": _figure(growth.confidence),
-        "smallest_seen": _figure(growth.smallest_seen),
-        "seconds_to_limit": _figure(growth.seconds_to_limit),
-    }
-
-
-def _finding_to_dict(finding: Finding) -> dict[str, Any]:
-    birth, holder, changed = finding.birth, finding.holder, finding.changed
-    return {
-        "cause": finding.cause,
-        "code": finding.code,
-        "also": list(finding.also),
-        "class": finding.kind,
-        "origin": finding.origin,
-        "confidence": _figure(finding.confidence),
-        "bytes_per_tick": _figure(finding.bytes_per_tick),
-        "tensor_bytes_per_tick": _figure(finding.tensor_bytes_per_tick),
-        "objects_per_tick": _figure(finding.objects_per_tick),
-        "birth": None
-        if birth is None
-        else {"file": birth.file, "line": birth.line, "function": birth.function, "text": birth.text},
-        "holder": None
-        if holder is None
-        else {"text": holder.text, "path": list(holder.path), "file": holder.file, "line": holder.line},
-        "changed": None if changed is None else {"argument": changed.argument, "values": list(changed.values)},
-        "remedy": finding.remedy,
-        "evidence": list(finding.evidence),
-        "fingerprint": finding.fingerprint,
-    }
-
-
-def _report_from_dict(value: Mapping[str, Any]) -> Report:
-    ticks = value["ticks"]
-    waterfall = value["waterfall"]
-    autopsy = value["autopsy"]
-    return Report(
-        tenure=value["tenure"],
-        versions=dict(value["versions"]),
-        program=tuple(value["program"]),
-        exit_status=value["exit_status"],
-        verdict=value["verdict"],
-        why=value["why"],
-        ticks=Ticks(ticks["unit"], ticks["function"], ticks["count"], ticks["warmup"]),
-        growth=_optional(value["growth"], _growth_from_dict),
-        waterfall_start=tuple(Layer(layer["name"], layer["bytes"]) for layer in waterfall["start"]),
-        waterfall_end=tuple(Layer(layer["name"], layer["bytes"]) for layer in waterfall["end"]),
-        findings=tuple(_finding_from_dict(finding) for finding in value["findings"]),
-        autopsy=None
-        if autopsy is None
-        else tuple(GivenBack(part["action"], _number(part["bytes_per_tick"])) for part in autopsy),
-        notes=tuple(value["notes"]),
-        missing=tuple(Missing(part["figure"], part["why"]) for part in value["missing"]),
-    )
-
-
-def _growth_from_dict(value: Mapping[str, Any]) -> Growth:
-    return Growth(
-        bytes_per_tick=_number(value["bytes_per_tick"]),
-        low=_number(value["low"]),
-        high=_number(value["high"]),
-        confidence=_number(value["confidence"]),
-        smallest_seen=_number(value["smallest_seen"]),
-        seconds_to_limit=value["seconds_to_limit"],
-    )
-
-
-def _finding_from_dict(value: Mapping[str, Any]) -> Finding:
-    return Finding(
-        cause=value["cause"],
-        code=value["code"],
-        kind=value["class"],
-        origin=value["origin"],
-        confidence=_number(value["confidence"]),
-        bytes_per_tick=value["bytes_per_tick"],
-        tensor_bytes_per_tick=value["tensor_bytes_per_tick"],
-        objects_per_tick=value["objects_per_tick"],
-        remedy=value["remedy"],
-        birth=_optional(value["birth"], lambda v: Birth(v["file"], v["line"], v["function"], v["text"])),
-        holder=_optional(value["holder"], lambda v: Holder(v["text"], tuple(v["path"]), v["file"], v["line"])),
-        changed=_optional(value["changed"], lambda v: Changed(v["argument"], tuple(v["values"]))),
-        also=tuple(value["also"]),
-        evidence=tuple(value["evidence"]),
-        fingerprint=value["fingerprint"],
-    )
-
-
-def _optional(value: Mapping[str, Any] | None, make: Callable[[Mapping[str, Any]], T]) -> T | None:
-    return None if value is None else make(value)
-
-
-def _number(value: float | None) -> float:
-    """The number; NaN where the contract had null and the record has no None."""
-    return math.nan if value is None else value

@@ -20,7 +20,7 @@ from tenure.observe import retention
 from tenure.probes import heap, read
 from tenure.records import Missing
 
-__all__ = ["NATIVE_TIER", "GARBAGE_TIER", "Census", "Snapshot", "Tree", "kinds", "look", "take"]
+__all__ = ["NATIVE_TIER", "GARBAGE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 
@@ -88,7 +88,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Census:
+class Look:
     """A snapshot with the tree it was counted in, and the objects that were asked for. Drop it at once: it holds them."""
 
     snapshot: Snapshot
@@ -143,7 +143,7 @@ def look(
     select: Mapping[str, tuple[type, ...]] | None = None,
     groups: Mapping[int, int] | None = None,
     paths: bool = False,
-) -> Census:
+) -> Look:
     """The counts at this tick together with chosen objects: by kind, by group (`groups`: key -> how many samples)."""
     listed, fixed = roots()
     tensor_types = _tensor_types()
@@ -177,7 +177,7 @@ def look(
         tick, None, tree.keys[order], counts[order], (shallow + payload)[order], payload[order], held, garbage,
         walked.objects, int(shallow.sum()) + held[1] + garbage[1], int(payload.sum()) + held_bytes + garbage_bytes,
     )
-    return Census(snapshot, tree, walked.found)
+    return Look(snapshot, tree, walked.found)
 
 
 def _total(groups: Sequence[heap.TypeGroup]) -> tuple[int, int]:

@@ -25,6 +25,7 @@ __all__ = [
     "module_file",
     "module_name",
     "source",
+    "source_path",
     "storing_lines",
     "user_file",
     "user_frame",
@@ -145,6 +146,11 @@ class Source:
 
 
 _parsed: OrderedDict[str, tuple[int, Source | None]] = OrderedDict()
+
+
+def source_path(file: str) -> str:
+    """The file of a code object in full: a script's code has the path as it was typed, its module the whole one."""
+    return file if file.startswith("<") else os.path.abspath(file)
 
 
 def line_text(file: str, line: int) -> str:

@@ -1,7 +1,7 @@
 """The object-graph walk in Python: the twin of `_heap.c` gives the same answer step by step, 20 times slower.
 
 It holds strong references to what it has reached until it returns, and other threads may run in between: it is exact
-in a program with one thread, and near enough otherwise. `heap.py` describes the walk; this file mirrors the C functions.
+in a program with one thread, and near enough otherwise. `heap.py` describes the walk; here are the C functions again.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ def walk(
     ndarray: type | None,
     hidden: tuple[object, ...],
 ) -> tuple[Any, ...]:
-    """(objects, edges, own bytes, groups, found, unreached, kept), as `_heap.walk` gives them; `heap.walk` names them."""
+    """(objects, edges, own bytes, groups, found, unreached, kept), as `_heap.walk` gives; `heap.walk` names them."""
     everything = gc.get_objects() if want & WANT_UNREACHED else None
     collecting = gc.isenabled()
     gc.disable()

@@ -1,19 +1,19 @@
-"""The object-graph walk: what is reachable, from where, by the shortest path, in which groups, and what is not reachable.
+"""The object-graph walk: what is reachable, from where, by the shortest path, in which groups; and what is not.
 
 Breadth-first in three tiers. Tier 0 (the user's modules and frames) is walked to exhaustion, then tier 1 (libraries),
-then tier 2 (registries of the framework). A thing is reached once, so what is reached in tier 2 is reachable only through
-a registry, and a path found in tier 0 is in the user's own words. In tier 0 the contents of foreign functions and classes
-wait until tier 1, and no path ever leads through a barrier (a module, its `__dict__`) unless the barrier is a root. The
+then tier 2 (registries of the framework). A thing is reached once, so what is reached in tier 2 is reachable only
+through a registry, and a path found in tier 0 is in the user's own words. In tier 0 the contents of foreign functions
+and classes wait until tier 1, and no path leads through a barrier (a module, its `__dict__`) unless it is a root. The
 roots of tier 2 are barriers, so that tiers 0 and 1 don't walk through a registry.
 
-References are those of `tp_traverse`, as the cyclic collector sees them: weak references are none. To them are added the
-`base` of a NumPy array and the contents of an array of objects. An array, bytes and text of 512 bytes and more, and objects
-of a selected type are things of their own although the collector does not know them; another atom (a float, a short text)
-counts for its container when nothing else refers to it. Bytes are shallow, as `sys.getsizeof` gives them unless a class
-overrides `__sizeof__`: no Python code runs during the walk.
+References are those of `tp_traverse`, as the cyclic collector sees them: weak references are none. To them are added
+the `base` of a NumPy array and the contents of an array of objects. An array, bytes and text of 512 bytes and more, and
+objects of a selected type are things of their own although the collector does not know them; another atom (a float, a
+short text) counts for its container when nothing else refers to it. Bytes are shallow, as `sys.getsizeof` gives them
+unless a class overrides `__sizeof__`: no Python code runs during the walk.
 
-The C module walks with the GIL held, hence from any thread; its Python twin gives the same answer where the module could
-not be built, or with TENURE_PURE_PYTHON=1 in the environment.
+The C module walks with the GIL held, hence from any thread; its Python twin gives the same answer where the module
+could not be built, or with TENURE_PURE_PYTHON=1 in the environment.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
@@ -55,10 +56,9 @@ __all__ = [
 def _choose() -> tuple[Any, bool]:
     if os.environ.get("TENURE_PURE_PYTHON") != "1" and sys.implementation.name == "cpython":
         try:
-            from tenure.probes import _heap
+            return import_module("tenure.probes._heap"), True
         except ImportError:
             return _heap_python, False
-        return _heap, True
     return _heap_python, False
 
 
@@ -70,7 +70,7 @@ _SIZED = (
     *(GeneratorType, CoroutineType, AsyncGeneratorType, FrameType, CodeType),
 )
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_MODULE_DICT = ModuleType.__dict__["__dict__"].__get__
+_MODULE_DICT = vars(ModuleType)["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,10 @@ class Groups:
 
     `keys` are 64-bit and equal from walk to walk for the same path, in this process and its forked children. `parents`
     is -1 for a root. A label is a root's own label, the name in a module, class or instance dict, `#n` for the n-th
-    attribute of an instance that keeps them inline (Python 3.11), and blank for everything else. In a recursive structure
-    a child shares the group of an ancestor of the same label and type (up to four steps up). `bytes` is shallow and
-    includes atoms that only the group's members refer to.
+    attribute of an instance that keeps them inline (Python 3.11), and blank for everything else; blank, too, for the
+    functions and classes of a library, and in a dict of over 256 names. In a recursive structure a child shares the
+    group of an ancestor of the same label and type (up to four steps up). `bytes` is shallow and includes the atoms
+    that only the group's members refer to.
     """
 
     keys: array[int]
@@ -125,8 +126,8 @@ class Holding:
 class Found:
     """A selected object. `path` goes from the root's object to the direct holder; it is empty for a root.
 
-    `tier` 0 to 2: of the walk; 3: not reached but referred to from outside (native code holds it); 4: garbage. `group` is an
-    index into the groups or -1. `holders` is there for objects selected by id: up to eight, the first is on `path`.
+    `tier` 0 to 2: of the walk; 3: not reached but referred to from outside (native code holds it); 4: garbage. `group`
+    is an index into the groups or -1. `holders` is there for objects selected by id: up to eight, the first on `path`.
     The references are strong: drop them at once.
     """
 
@@ -157,7 +158,7 @@ class Unreached:
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """What one walk saw. `walk_bytes` is the walk's own memory at its peak, freed since; `native` tells the C module."""
+    """What one walk saw. `walk_bytes` is the walk's own memory at its peak, freed since; `native`: by the C module."""
 
     objects: int
     edges: int
@@ -172,7 +173,7 @@ class Heap:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What only one target keeps alive, the target included: objects, shallow bytes, and the selected objects among them."""
+    """What only one target keeps alive, itself included: objects, shallow bytes, the selected objects among them."""
 
     objects: int
     bytes: int
@@ -302,12 +303,10 @@ def _found(labels: tuple[str, ...], raw: tuple[Any, ...]) -> Found:
 
 
 def _groups(raw: tuple[Any, ...]) -> Groups:
-    columns = []
-    for code, data in zip("QiBqq", raw, strict=False):
-        column = array(code)
-        column.frombytes(data)
-        columns.append(column)
-    return Groups(*columns, raw[5], raw[6])
+    keys, parents, tiers, counts, sizes, labels, types = raw
+    return Groups(
+        array("Q", keys), array("i", parents), array("B", tiers), array("q", counts), array("q", sizes), labels, types
+    )
 
 
 def _unreached(raw: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]) -> Unreached:
@@ -330,7 +329,7 @@ _array_layout: dict[type, bool] = {}
 
 
 def _ndarray() -> tuple[type | None, tuple[Missing, ...]]:
-    """`numpy.ndarray` when NumPy is loaded and its fields lie where the walk expects them (the same in NumPy 1 and 2)."""
+    """`numpy.ndarray` when NumPy is loaded and its fields lie where the walk expects them (NumPy 1 and 2 alike)."""
     numpy: Any = sys.modules.get("numpy")
     ndarray = getattr(numpy, "ndarray", None)
     if not isinstance(ndarray, type) or not hasattr(numpy, "empty"):
@@ -358,7 +357,7 @@ def _array_test(numpy: Any) -> bool:
 def module_roots(is_user_module: Callable[[str, ModuleType], bool]) -> Modules:
     """Roots "module NAME" for everything in `sys.modules`, the barriers, and the ids of the user's module dicts.
 
-    A module is a root by its `__dict__`, so that a path starts with its names, and by itself for the state of a C module.
+    A module is a root by its `__dict__`, so that a path starts with its names, and by itself for a C module's state.
     """
     roots: list[Root] = []
     state: list[Root] = []
@@ -401,11 +400,11 @@ def _named_modules() -> list[tuple[str, Any]]:
 def frame_roots(user_frame: Callable[[FrameType], bool]) -> list[Root]:
     """A root for each local variable of each running frame of all threads, labelled "name in function() file:line".
 
-    The line is the function's first, so that a label stays the same from tick to tick. Frames of tenure are left out. Tier 0
-    where `user_frame` says so, else 1. The variables of a module are its module's business, unless it is not in
-    `sys.modules`. Before Python 3.13 reading the locals leaves a dict in the frame: it is emptied again, so that a variable
-    deleted after the walk dies at once, except where the program itself holds that dict or a trace function could write
-    it back.
+    The line is the function's first, so that a label stays the same from tick to tick. Frames of tenure are left out.
+    Tier 0 where `user_frame` says so, else 1. The variables of a module are its module's business, unless it is not in
+    `sys.modules`. Before Python 3.13 reading the locals leaves a dict in the frame: it is emptied again, so that a
+    variable deleted after the walk dies at once, except where the program itself holds that dict or a trace function
+    could write it back.
     """
     roots: list[Root] = []
     for frame in _running_frames():
@@ -444,9 +443,9 @@ def _locals(frame: FrameType) -> dict[str, object] | None:
         return {str(name): value for name, value in space.items()}
     space = frame.f_locals
     variables = dict(space)
-    # Three references: the frame's, ours, the argument's. A trace function's caller writes the dict back into the frame.
+    # Three references: the frame's, ours, the argument's. After a trace function the dict is written back to the frame.
     if sys.version_info < (3, 13) and sys.getrefcount(space) <= 3 and not _traced(frame):
-        space.clear()  # type: ignore[attr-defined]
+        space.clear()
     return variables
 
 
@@ -467,6 +466,6 @@ def _own_locals(frame: FrameType | None) -> list[object]:
 
 
 def fork() -> int:
-    """The child's pid, or 0 in the child, as `os.fork`; with the C module no warning in programs with threads (Python 3.12)."""
+    """The child's pid, or 0 in the child, as `os.fork`; by the C module without Python 3.12's warning about threads."""
     pid: int = _walker.fork()
     return pid

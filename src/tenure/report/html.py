@@ -12,7 +12,7 @@ from html import escape
 
 from tenure.records import Finding, Layer, Report, Sample
 from tenure.report.json import in_order
-from tenure.report.text import headline, human_bytes, place, printable, rate, reason, units
+from tenure.report.text import headline, human_bytes, place, printable, rate, reason, units, working_directory
 
 __all__ = ["render"]
 
@@ -69,11 +69,12 @@ class _Html(str):
     __slots__ = ()
 
 
-def render(report: Report, samples: Sequence[Sample] = (), cwd: str = "") -> str:
+def render(report: Report, samples: Sequence[Sample] = (), cwd: str | None = None) -> str:
     """One self-contained HTML page of the report; `samples` (default: the report's own) make the charts.
 
-    Paths inside `cwd` are shown relative to it.
+    Paths inside `cwd` (default: where we are) are shown relative to it.
     """
+    cwd = working_directory() if cwd is None else cwd
     samples = samples or report.samples
     program = printable(" ".join(report.program)) or "a program"
     body = [
@@ -282,15 +283,15 @@ def _rest(report: Report) -> Iterable[_Html]:
     if report.missing:
         yield _element("h2", "Figures that could not be had")
         rows = [[_element("td", part.figure), _element("td", part.why)] for part in report.missing]
-        yield _element("section", _table(["figure", "why"], rows), css="card")
+        yield _element("section", _table(["figure", "why"], rows, numbers=False), css="card")
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items() if version)
     status = "" if report.exit_status is None else f" · exit status {report.exit_status}"
     function = f" · cycle {report.ticks.function}" if report.ticks.function else ""
     yield _element("p", versions, function, status, css="dim")
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[_Html]]) -> _Html:
-    top = [_element("th", head, css="" if number == 0 else "number") for number, head in enumerate(heads)]
+def _table(heads: Sequence[str], rows: Sequence[Sequence[_Html]], numbers: bool = True) -> _Html:
+    top = [_element("th", head, css="number" if numbers and column else "") for column, head in enumerate(heads)]
     body = [_element("tr", *row) for row in rows]
     return _element("div", _element("table", _element("tr", *top), *body), css="scroll")
 

@@ -1,6 +1,6 @@
 """A report as JSON, the contract `tenure/report/1`, and back again; with or without the values of arguments.
 
-The form itself lives with the recording, which stores its last verdict in it.
+The form itself is `tenure.contract`, which recordings use too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tenure.observe.recording import REPORT_SCHEMA as SCHEMA
-from tenure.observe.recording import in_order, report_to_dict
-from tenure.observe.recording import report_from_dict as from_dict
+from tenure import contract
+from tenure.contract import SCHEMA, from_dict, in_order
 from tenure.records import Changed, Report
 
 __all__ = ["SCHEMA", "dumps", "from_dict", "in_order", "loads", "redacted", "to_dict"]
@@ -37,7 +36,7 @@ def loads(text: str) -> Report:
 
 def to_dict(report: Report, *, redact: bool = False) -> dict[str, Any]:
     """The report as the contract's plain values, keys in the contract's order, ready for `json.dumps`."""
-    return report_to_dict(redacted(report) if redact else report)
+    return contract.to_dict(redacted(report) if redact else report)
 
 
 def redacted(report: Report) -> Report:

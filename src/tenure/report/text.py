@@ -34,6 +34,7 @@ __all__ = [
     "render",
     "resident_grew",
     "units",
+    "working_directory",
 ]
 
 NARROWEST, WIDEST = 60, 200
@@ -80,7 +81,7 @@ def render(
         legacy_windows=False,
         _environ={},
     )
-    for part in _parts(report, console.width, _folder(cwd), waterfall, recording, html):
+    for part in _parts(report, console.width, working_directory() if cwd is None else cwd, waterfall, recording, html):
         console.print(part)
     return "".join(line.rstrip() + "\n" for line in page.getvalue().splitlines())
 
@@ -419,10 +420,9 @@ def _relative(path: str, cwd: str) -> str:
     return place(os.path.abspath(path), None, cwd) if os.path.isabs(path) else printable(path)
 
 
-def _folder(cwd: str | None) -> str:
-    if cwd is not None:
-        return cwd
+def working_directory() -> str:
+    """Where we are; empty when that directory is gone, and paths then stay absolute."""
     try:
         return str(Path.cwd())
-    except OSError:  # the directory is gone: paths stay absolute
+    except OSError:
         return ""

@@ -16,14 +16,15 @@ __all__ = ["OpLine", "default_graph", "is_func_graph", "is_graph", "last_ops", "
 
 @dataclass(frozen=True, slots=True)
 class OpLine:
-    """An operation and the frames of its creation, outermost first, as (file, line, function).
+    """An operation and the frames of its creation, outermost first, as (file, line, function, text).
 
-    TensorFlow's own frames are among them: the program's is the last that is not its.
+    TensorFlow's own frames are among them: the program's is the last that is not its. The text is empty where
+    TensorFlow keeps none (2.16 to 2.21).
     """
 
     name: str
     type: str
-    frames: tuple[tuple[str, int, str], ...]
+    frames: tuple[tuple[str, int, str, str], ...]
 
 
 def is_graph(obj: object) -> bool:
@@ -74,9 +75,9 @@ def self_test() -> str | None:
     return None
 
 
-def _frames(op: Any) -> tuple[tuple[str, int, str], ...]:
+def _frames(op: Any) -> tuple[tuple[str, int, str, str], ...]:
     try:
         trace = op.traceback
     except (AttributeError, TypeError):
         return ()
-    return tuple((frame.filename, int(frame.lineno), frame.name) for frame in trace or ())
+    return tuple((frame.filename, int(frame.lineno), frame.name, frame.line or "") for frame in trace or ())

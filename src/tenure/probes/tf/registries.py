@@ -2,8 +2,9 @@
 
 `ops.gradient_registry` gets one `CustomGradient-N` entry for each trace of a `tf.custom_gradient` function; its closure
 holds the whole FuncGraph and nothing removes it (TensorFlow 2.16 to 2.21; in 2.22 the entry stays, its graph goes;
-tensorflow#27492, #97697). `script_ops` appends each Python function to the outermost graph's list and never removes it;
-its token registry is weak.
+tensorflow#27492, #97697). `script_ops` appends each Python function to the outermost graph's list, never
+removes it, and hangs it on the program's function (`ag_dnc_wrapper__`); its token registry is weak. What an eager
+`py_function` did under a tape stays in `script_ops.tape_cache`, with its tensors, until its gradient is taken.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tenure.probes import ProbeError
 __all__ = [
     "GRADIENTS",
     "PY_FUNCTIONS",
+    "PY_FUNCTION_TAPES",
     "Entry",
     "PyFunction",
     "entries",
@@ -36,6 +38,7 @@ __all__ = [
 
 GRADIENTS = "TensorFlow's gradient registry"
 PY_FUNCTIONS = "TensorFlow's list of Python functions"
+PY_FUNCTION_TAPES = "TensorFlow's tapes of Python functions"
 
 _PREFIX = "CustomGradient-"
 
@@ -86,7 +89,8 @@ def registry_objects() -> list[tuple[str, Any]]:
     """
     found: list[tuple[str, Any]] = [(GRADIENTS, _gradients())]
     found += [(PY_FUNCTIONS, functions) for functions in _py_function_lists()]
-    return found
+    tapes = _py_function_tapes()
+    return [*found, (PY_FUNCTION_TAPES, tapes)] if tapes else found
 
 
 def remove(names: Iterable[str]) -> int:
@@ -107,7 +111,7 @@ def py_function_count() -> int:
 
 
 def py_functions() -> list[PyFunction]:
-    """The functions that this thread's outermost graphs keep, with the tokens that kernels and datasets call them by."""
+    """The functions that this thread's outermost graphs keep, with the tokens that kernels and datasets call by."""
     tokens = {id(function): token for token, function in list(_token_registry()._funcs.items())}
     return [
         PyFunction(tokens.get(id(function)), function, _user_function(function))
@@ -117,12 +121,15 @@ def py_functions() -> list[PyFunction]:
 
 
 def remove_py_functions(tokens: Iterable[str]) -> int:
-    """Drops these functions from the outermost graphs' lists; how many there were.
+    """Drops these functions from this thread's outermost graphs' lists, and their tapes; how many functions there were.
 
     A live dataset or a gradient still to come may call a token: give only what is provably dead. Without it the call
     fails with "Could not find callback with key=pyfunc_N in the registry".
     """
+    tokens = list(tokens)
     registry = _token_registry()
+    for token in tokens:
+        _py_function_tapes().pop(token.encode(), None)
     doomed = {id(function) for token in tokens if (function := registry.get(token)) is not None}
     removed = 0
     for functions in _py_function_lists():
@@ -169,6 +176,11 @@ def _token_registry() -> Any:
     if registry is None or not hasattr(registry, "_funcs"):
         raise ProbeError("this TensorFlow keeps no script_ops._py_funcs")
     return registry
+
+
+def _py_function_tapes() -> dict[bytes, Any]:
+    tapes = getattr(script_ops, "tape_cache", None)
+    return tapes if isinstance(tapes, dict) else {}
 
 
 def _py_function_lists() -> list[list[Any]]:

@@ -1,0 +1,1 @@
+"""The program that `tenure demo` runs."""

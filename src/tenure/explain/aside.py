@@ -1,0 +1,91 @@
+"""Work on a copy of the process: a forked child walks the heap and answers while the program goes on.
+
+The program pays for the fork alone (40 ms for a process of 3.5 GB, measured), not for the walk. The child runs only
+tenure's readers, never collects garbage (finalisers would run twice), writes its answer into a pipe and leaves by
+`os._exit`; an alarm ends it when a lock that another thread held at the fork never opens.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from tenure.probes import ProbeError, heap
+
+__all__ = ["Aside"]
+
+T = TypeVar("T")
+
+_SECONDS = 60  # the child's time; a walk of a million objects takes under one
+
+
+class Aside(Generic[T]):
+    """One piece of work in a forked child: `done()` tells when the answer is there, `result()` takes it.
+
+    The answer is pickled by our own child into an anonymous pipe, so nothing foreign is ever unpickled.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.pause = 0.0
+        self._data = bytearray()
+        self._ended = threading.Event()
+        began = time.perf_counter()
+        read_end, write_end = os.pipe()
+        pid = heap.fork()
+        if pid == 0:
+            _answer(work, read_end, write_end)
+        os.close(write_end)
+        self.pause = time.perf_counter() - began
+        self._reader = threading.Thread(target=self._read, args=(read_end, pid), name="tenure-aside", daemon=True)
+        self._reader.start()
+
+    def done(self) -> bool:
+        """Whether the child has answered or died."""
+        return self._ended.is_set()
+
+    def result(self, wait: float = 0.0) -> T:
+        """The answer. Raises ProbeError when there is none after `wait` seconds, or when the child failed."""
+        if not self._ended.wait(wait):
+            raise ProbeError("the forked reader of the heap has not answered yet")
+        if not self._data:
+            raise ProbeError("the forked reader of the heap died without an answer")
+        good, answer = pickle.loads(self._data)
+        if not good:
+            raise ProbeError(f"the forked reader of the heap failed: {answer}")
+        return answer  # type: ignore[no-any-return]
+
+    def _read(self, read_end: int, pid: int) -> None:
+        try:
+            with os.fdopen(read_end, "rb") as pipe:
+                self._data += pipe.read()
+            os.waitpid(pid, 0)
+        except (OSError, ChildProcessError):
+            pass  # the program itself waited for all its children, ours among them
+        finally:
+            self._ended.set()
+
+
+def _answer(work: Callable[[], T], read_end: int, write_end: int) -> None:
+    """The child's whole life."""
+    status = 1
+    try:
+        gc.disable()
+        for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.alarm(_SECONDS)
+        os.close(read_end)
+        try:
+            answer = pickle.dumps((True, work()))
+        except BaseException as error:
+            answer = pickle.dumps((False, f"{type(error).__name__}: {error}"))
+        with os.fdopen(write_end, "wb", closefd=True) as pipe:
+            pipe.write(answer)
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,228 @@
+"""Watching a run whose length nobody knows: the heap is read in forked copies, at ticks ever further apart.
+
+The program pays for the forks alone. What grows is explained once it has grown in several windows, and again when
+something new does; what stopped growing since is not reported.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tenure.explain import populations
+from tenure.explain.aside import Aside
+from tenure.explain.autopsy import Autopsy
+from tenure.explain.evidence import Garbage, Native, Population
+from tenure.explain.schedule import OpenPlan
+from tenure.explain.watching import MIN_GROWTH, Watching
+from tenure.observe.births import Births
+from tenure.observe.memory import waterfall
+from tenure.observe.snapshot import Snapshot, tensorflow_loaded
+from tenure.probes import ProbeError
+
+__all__ = ["RunWatching"]
+
+_MOST_EXPLAINED = 4
+_LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
+_PATIENCE = 6.0  # seconds that a program may wait for readings in all, beside 2 % of its time
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A forked copy's answer: the snapshot without its base, and the topmost groups that grew, by key and rate."""
+
+    snapshot: Snapshot
+    tops: tuple[tuple[int, float], ...]
+    explained: _Explained | None = None
+
+
+@dataclass(frozen=True)
+class _Explained:
+    populations: tuple[Population, ...]
+    garbage: Garbage | None
+    told: dict[str, Any]
+
+
+class RunWatching(Watching):
+    """Watches a program of unknown length."""
+
+    def __init__(
+        self,
+        program: Sequence[str],
+        record: Path | None = None,
+        redact: bool = False,
+        min_growth: float = MIN_GROWTH,
+        births: Births | None = None,
+    ) -> None:
+        super().__init__(program, record, min_growth, births)
+        self._open = OpenPlan()
+        self._pending: tuple[int, Aside[_Reading] | _Reading] | None = None
+        self._pause = 0.05
+        self._waited = 0.0
+        self._read_at = 0.0
+        self._began = time.monotonic()
+        self._tops: dict[int, float] = {}
+        self._known: set[int] = set()
+        self._explain_from: int | None = None
+        self._explain_ticks = 2
+        self._explained_at: list[int] = []
+        self._made_since: int | None = None
+        self._collected: tuple[int, int] | None = None
+
+    def _restart(self) -> None:
+        super()._restart()
+        self._open = OpenPlan()
+        self._pending = None
+        self._tops, self._known = {}, set()
+        self._explain_from, self._explained_at, self._made_since, self._collected = None, [], None, None
+
+    def _warmup(self) -> int:
+        return max(2, min(self._count // 7, 30))
+
+    def _used(self) -> list[Snapshot]:
+        warmed = [tick for tick in sorted(self._snapshots) if tick >= self._warmup()]
+        return [self._snapshots[tick] for tick in warmed[-6:]]
+
+    # ------------------------------------------------------------------------------------------ at a tick
+
+    def _at_tick(self, tick: int, now: float) -> None:
+        self._take_answer(0.0)
+        if tick >= 2 and self._made_since is None:
+            self._made_since = tick
+            self._births.mark()
+        if self._explain_from is not None:
+            if tick == self._explain_from + 1:
+                self._births.mark()  # this tick's ops are known now; what is new from here on is new each tick
+            elif tick >= self._explain_from + self._explain_ticks:
+                self._wait()
+                self._read(tick, explain=True)
+                return
+        if self._open.due(tick, now - self._waited, self._pause):
+            if self._pending is not None and self._waited < _PATIENCE + 0.02 * (now - self._began):
+                # A short program is over before the copies have answered: it waits for some, a long one for none.
+                self._wait()
+            if self._pending is None and self._explain_from is None:
+                self._read(tick)
+
+    def _wait(self) -> None:
+        began = time.monotonic()
+        self._take_answer(_LAST_WAIT)
+        self._waited += time.monotonic() - began
+
+    def _read(self, tick: int, explain: bool = False) -> None:
+        """Starts a reading in a forked copy, or reads here where there is no fork (macOS, Windows)."""
+        self._witnesses.note_graph(tick)
+        self._marks[tick] = self._sample(tick)
+        if explain:
+            self._collect(tick)
+        work = (lambda: self._explained(tick)) if explain else (lambda: self._reading(tick))
+        began = time.perf_counter()
+        try:
+            aside = Aside(work) if sys.platform == "linux" else None
+        except OSError:
+            aside = None
+        self._pending = (tick, aside if aside is not None else work())
+        self._read_at = time.monotonic() - self._waited
+        self._pause = time.perf_counter() - began
+        if explain:
+            self._explain_from = None
+            self._explained_at.append(tick)
+            self._births.explain_ops(False)
+
+    def _collect(self, tick: int) -> None:
+        """One collection before a verdict on native growth: what it frees was pending garbage, not a leak."""
+        if gc.isenabled():
+            gc.collect()
+            native = self._counters.sample(tick).native
+            if native is not None:
+                self._collected = (tick, native)
+
+    def _reading(self, tick: int) -> _Reading:
+        looked = self._look(tick)
+        used = [s for s in self._used() if s.tick < tick]
+        tops = populations.growing([*used, looked.snapshot], looked.tree) if len(used) >= 2 else []
+        return _Reading(replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops if top.trend.rises or top.single))
+
+    def _explained(self, tick: int) -> _Reading:
+        looked = self._look(tick)
+        used = [*(s for s in self._used() if s.tick < tick), looked.snapshot]
+        tops = populations.growing(used, looked.tree)
+        births = self._births
+        found = populations.describe(tops, used, looked, births.site_of, self._cut())
+        off = not gc.isenabled() or gc.get_freeze_count() > 0
+        self._witnesses.gather(births, max(self._explain_ticks - 1, 1), tick, self._cut())
+        explained = _Explained(found, populations.garbage(used, None) if off else None, self._witnesses.told())
+        return _Reading(replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops), explained)
+
+    def _take_answer(self, wait: float) -> None:
+        """Takes in a reading that is there; decides whether to explain."""
+        if self._pending is None:
+            return
+        tick, answer = self._pending
+        if isinstance(answer, Aside):
+            if not answer.done() and not wait:
+                return
+            try:
+                answer = answer.result(wait)
+            except ProbeError:
+                self._pending = None
+                self._marks.pop(tick, None)
+                raise
+        self._pending = None
+        base = self._snapshots[min(self._snapshots)] if self._snapshots else None
+        self._snapshots[tick] = replace(answer.snapshot, base=base)
+        self._tops = dict(answer.tops)
+        if not self._waterfall_start:
+            self._waterfall_start = waterfall(self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes)
+        for dropped in self._open.taken(tick, self._read_at):
+            self._snapshots.pop(dropped, None)
+            self._marks.pop(dropped, None)
+        if answer.explained is not None:
+            self._populations, self._garbage = answer.explained.populations, answer.explained.garbage
+            self._witnesses.take(answer.explained.told)
+            self._known |= set(self._tops)
+            self._store_report()
+        elif self._explain_from is None and self._worth_explaining():
+            self._explain_ticks = max(2, min(6, self._count // 4))
+            self._explain_from = self._count
+            self._begin_explaining(self._count - (self._made_since or 0))
+
+    def _worth_explaining(self) -> bool:
+        if len(self._used()) < 4 or len(self._explained_at) >= _MOST_EXPLAINED:
+            return False
+        if self._explained_at and self._count < 1.5 * self._explained_at[-1]:
+            return False
+        new = any(rate >= self._min_growth / 4 and key not in self._known for key, rate in self._tops.items())
+        return new or (not self._explained_at and self._other_growth())
+
+    # ------------------------------------------------------------------------------------------ at the end
+
+    def _at_end(self) -> None:
+        self._take_answer(_LAST_WAIT)
+        if self._explain_from is not None:
+            self._read(self._count, explain=True)
+            self._take_answer(_LAST_WAIT)
+        still = set(self._tops)
+        self._populations = tuple(p for p in self._populations if p.key in still or not p.key)
+        if self._explained_at and tensorflow_loaded():
+            autopsy = Autopsy(self._cut())
+            autopsy.release("rest")
+            self._autopsied = autopsy.given_back(max(self._count, 1))
+
+    def _native(self) -> Native | None:
+        """As the marks tell, unless a collection showed that most of it was garbage."""
+        native = super()._native()
+        used = self._used()
+        if native is None or self._collected is None or not used or used[0].tick not in self._marks:
+            return native
+        tick, collected = self._collected
+        first = self._marks[used[0].tick].native
+        if first is None or tick <= used[0].tick:
+            return native
+        rate = (collected - first) / (tick - used[0].tick)
+        return replace(native, stands=native.stands and rate >= 0.5 * native.bytes_per_tick)

@@ -1,0 +1,42 @@
+"""Training log whose last records can be shown on a status page."""
+import logging
+import sys
+
+import tensorflow as tf
+
+log = logging.getLogger("refinery.train")
+log.setLevel(logging.INFO)
+log.propagate = False
+
+
+class StatusPage(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+    def latest(self):
+        return [r.msg for r in self.records[-5:]]
+
+
+page = StatusPage()
+log.addHandler(page)
+weights = tf.random.normal([128, 128])
+
+
+def cycle(i):
+    activations = tf.nn.relu(tf.random.normal([128, 128]) @ weights)
+    log.info("step %d activations %s", i, activations)
+    return page.latest()
+
+
+def main():
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    for i in range(n):
+        cycle(i)
+
+
+if __name__ == "__main__":
+    main()
