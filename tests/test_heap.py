@@ -40,9 +40,9 @@ class Other:
 
 
 def walk(*objects: object, tier: int = 1, **asked: Any) -> heap.Heap:
-    """A walk from these objects alone; this module and the builtins are barriers."""
+    """A walk from these objects alone; all modules are barriers."""
     asked.setdefault("user_globals", frozenset())
-    asked.setdefault("barriers", [globals(), vars(sys.modules["builtins"]), sys.modules[__name__]])
+    asked["barriers"] = [*asked.get("barriers", ()), *heap.module_roots(lambda name, module: False).barriers]
     roots = [one if isinstance(one, Root) else Root("root", one, tier) for one in objects]
     return heap.walk(roots, **asked)
 
@@ -160,8 +160,7 @@ def test_foreign_functions_wait_until_the_library_tier() -> None:
     mine, theirs = {"__name__": "mine"}, {"__name__": "theirs"}
     own, foreign = Thing(), Thing()
     roots = [a_function_of(mine, own), a_function_of(theirs, foreign)]
-    barriers = [mine, theirs, globals(), vars(sys.modules["builtins"])]
-    asked: dict[str, Any] = {"user_globals": frozenset([id(mine)]), "barriers": barriers, "paths": True}
+    asked: dict[str, Any] = {"user_globals": frozenset([id(mine)]), "barriers": [mine, theirs], "paths": True}
     asked["select_types"] = [Thing]
     found = {id(one.obj): one for one in walk(roots, tier=0, **asked).found}
     assert found[id(own)].tier == 0
@@ -299,7 +298,7 @@ def test_groups_blank_indices_and_count() -> None:
 
 def test_groups_name_the_variables_of_a_module() -> None:
     space = {"__name__": "mine", "first": [Thing()], "second": [Thing(), Thing()]}
-    rows = table(walk(Root("module mine", space, 0), barriers=[space, globals()], user_globals=frozenset([id(space)])))
+    rows = table(walk(Root("module mine", space, 0), barriers=[space], user_globals=frozenset([id(space)])))
     name = f"{__name__}.Thing"
     assert rows[("module mine", "dict"), ("first", "list"), ("", name)][0] == 1
     assert rows[("module mine", "dict"), ("second", "list"), ("", name)][0] == 2
@@ -346,9 +345,9 @@ def test_a_linked_list_has_few_groups() -> None:
 
 def test_a_namespace_with_many_names_is_a_table() -> None:
     space = {f"name{i}": [i] for i in range(1000)}
-    rows = table(walk(Root("module theirs", space, 1), barriers=[space, globals()]))
+    rows = table(walk(Root("module theirs", space, 1), barriers=[space]))
     assert rows[("module theirs", "dict"), ("", "list")][0] == 1000
-    mine = table(walk(Root("module mine", space, 0), barriers=[space, globals()]))
+    mine = table(walk(Root("module mine", space, 0), barriers=[space]))
     assert mine[("module mine", "dict"), ("name7", "list")][0] == 1
 
 
@@ -400,9 +399,9 @@ def a_generator() -> Iterator[int]:
 SIZED = [
     *([], [1, 2, 3], (), (1, 2), {}, {"a": 1}, {i: i for i in range(100)}, set(), set(range(100)), frozenset([1])),
     *(b"x" * 1000, bytearray(2000), "y" * 1000, "\u1234" * 1000, "\U00012345" * 1000),
-    *(Thing(), Slots(), Thing, type, a_generator, a_generator(), collections.deque(range(100)), iter([])),
+    *(Thing(), Slots(), Thing, a_generator, a_generator(), collections.deque(range(100)), iter([])),
     *(collections.OrderedDict(a=1), collections.defaultdict(list), functools.partial(print), property(), [0] * 1000),
-    *(types.SimpleNamespace(a=1), ValueError("x"), weakref.ref(Thing), range, memoryview(b"abc"), slice(1)),
+    *(types.SimpleNamespace(a=1), ValueError("x"), weakref.ref(Thing), memoryview(b"abc"), slice(1)),
 ]
 
 

@@ -16,16 +16,20 @@ from tenure.cli.output import fail, require_tensorflow
 
 __all__ = ["command"]
 
-_DAYS = 14
+_DAYS = 10
 _PROGRAM = Path(__file__).resolve().parents[1] / "demo" / "daily_job.py"
 
 
 @click.command("demo", short_help="Find a planted leak and show its cure, in a minute.")
-@click.option("--days", type=click.IntRange(8, 200), default=_DAYS, show_default=True, help="How many days the job runs.")
+@click.option(
+    "--days", type=click.IntRange(8, 200), default=_DAYS, show_default=True, help="How many days the job runs."
+)
 def command(days: int) -> None:
     """Run a small daily training job that leaks although it follows the usual advice, then the same job cured."""
     require_tensorflow("tenure demo")
-    click.echo(f"A model is built, fitted and dropped each day ({days} days), with del, clear_session() and gc.collect():\n")
+    click.echo(
+        f"A model is built, fitted and dropped each day ({days} days), with del, clear_session() and gc.collect():\n"
+    )
     click.echo(_source("day"))
     leaking = _soak("day", days, show=True)
     click.echo("\nThe same job, with the orphaned graphs and kernels released after each day:\n")
@@ -47,10 +51,30 @@ def _soak(function: str, days: int, show: bool) -> dict[str, Any]:
     """One soak in a process of its own; its text goes to stderr as it would for a user."""
     with tempfile.TemporaryDirectory() as folder:
         out, recording = Path(folder) / "report.json", Path(folder) / "days.tenure"
-        command = [sys.executable, "-m", "tenure", "soak", "--cycles", str(days), "--json", str(out), "--record", str(recording), f"{_PROGRAM}:{function}"]
-        done = subprocess.run(command, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}, stderr=None if show else subprocess.DEVNULL, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "tenure",
+            "soak",
+            "--cycles",
+            str(days),
+            "--json",
+            str(out),
+            "--record",
+            str(recording),
+            f"{_PROGRAM}:{function}",
+        ]
+        done = subprocess.run(
+            command,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            stderr=None if show else subprocess.DEVNULL,
+            check=False,
+        )
         if not out.exists():
-            fail("tenure demo", f"the soak of {function} ended with status {done.returncode} and left no report; `tenure doctor` may say why")
+            fail(
+                "tenure demo",
+                f"the soak of {function} ended with status {done.returncode} and left no report; see `tenure doctor`",
+            )
         report: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         from tenure.observe.recording import open_recording
 
@@ -80,6 +104,7 @@ def _since(in_use: dict[int, int], first: int) -> dict[int, int]:
 
 def _unexpected(leaking: dict[str, Any], cured: dict[str, Any]) -> str:
     return (
-        f"\nExpected: leak, then flat. Seen here: {leaking['verdict']}, then {cured['verdict']}. TensorFlow {leaking['versions']['tensorflow']} may have "
-        "cured this leak (2.22 does); `tenure explain TEN201` has the versions."
+        f"\nExpected: leak, then flat. Seen here: {leaking['verdict']}, then {cured['verdict']}. "
+        f"TensorFlow {leaking['versions']['tensorflow']} may have cured this leak; "
+        "`tenure explain TEN201` has the versions."
     )

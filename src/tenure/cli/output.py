@@ -1,4 +1,4 @@
-"""What the commands share at their ends: files checked before the program runs, and the report shown and written after."""
+"""What the commands share at their ends: files checked before the program runs, the report shown and written after."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from tenure.records import Report
 __all__ = ["OLDEST", "check_writable", "fail", "require_tensorflow", "show", "write_atomically", "write_outputs"]
 
 OLDEST = (2, 16)
-_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-intel", "tensorflow-macos")
+_DISTRIBUTIONS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tf-nightly",
+    "tf-nightly-cpu",
+    "tensorflow-intel",
+    "tensorflow-macos",
+)
 
 
 def fail(command: str, sentence: str) -> NoReturn:
@@ -49,7 +56,10 @@ def check_writable(command: str, *files: str | None) -> None:
 def require_tensorflow(command: str) -> None:
     """Fails with one sentence when TensorFlow is missing or older than 2.16. Does not import it."""
     if importlib.util.find_spec("tensorflow") is None:
-        fail(command, "TensorFlow is not installed here; install it (pip install 'tenure[tf-cpu]' or your own build) and try again")
+        fail(
+            command,
+            "TensorFlow is not installed here; install it (pip install 'tenure[tf-cpu]', or your own build)",
+        )
     for name in _DISTRIBUTIONS:
         try:
             version = metadata.version(name)

@@ -24,10 +24,18 @@ EXIT = {"flat": 0, "leak": 1, "inconclusive": 4}
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
-@click.command("soak", short_help="Call a function many times: flat, leak or inconclusive.", context_settings={"ignore_unknown_options": True})
-@click.option("--cycles", type=int, metavar="N", help="How many times to call the target (60 if neither this nor --for is given).")
+@click.command(
+    "soak",
+    short_help="Call a function many times: flat, leak or inconclusive.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.option(
+    "--cycles", type=int, metavar="N", help="How many times to call the target (60 if neither this nor --for is given)."
+)
 @click.option("--for", "duration", metavar="TIME", help="How long to call it: 90s, 10m, 2h.")
-@click.option("--warmup", type=int, metavar="N", help="Cycles that do not count; found from the number of cycles if absent.")
+@click.option(
+    "--warmup", type=int, metavar="N", help="Cycles that do not count; found from the number of cycles if absent."
+)
 @click.option("--setup", metavar="NAME", help="A function of the same module to call once before.")
 @click.option("--teardown", metavar="NAME", help="A function of the same module to call once after.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
@@ -37,12 +45,22 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 @click.argument("target")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(
-    cycles: int | None, duration: str | None, warmup: int | None, setup: str | None, teardown: str | None,
-    json_file: str | None, html_file: str | None, record: str | None, redact: bool, target: str, args: tuple[str, ...],
+    cycles: int | None,
+    duration: str | None,
+    warmup: int | None,
+    setup: str | None,
+    teardown: str | None,
+    json_file: str | None,
+    html_file: str | None,
+    record: str | None,
+    redact: bool,
+    target: str,
+    args: tuple[str, ...],
 ) -> None:
     """Call TARGET (path.py:function or package.module:function, also async) again and again.
 
-    It gets the cycle's number if it takes an argument. Exit status: 0 flat, 1 leak, 4 inconclusive, 2 usage or the target failed.
+    It gets the cycle's number if it takes an argument. Exit status: 0 flat, 1 leak,
+    4 inconclusive, 2 usage or the target failed.
     """
     if cycles is not None and duration is not None:
         _fail("give --cycles or --for, not both")
@@ -67,8 +85,16 @@ def command(
     try:
         with progress:
             report = soak(
-                function, cycles, seconds=seconds, warmup=warmup, setup=before, teardown=after, program=(target, *args),
-                record=Path(record) if record else None, on_tick=progress.tick, births=births,
+                function,
+                cycles,
+                seconds=seconds,
+                warmup=warmup,
+                setup=before,
+                teardown=after,
+                program=(target, *args),
+                record=Path(record) if record else None,
+                on_tick=progress.tick,
+                births=births,
             )
     except TargetFailed as error:
         report, failed = error.report, error.__cause__
@@ -128,7 +154,10 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
     except SyntaxError as error:
         _fail(f"{where} has a syntax error on line {error.lineno}: {error.msg}")
     except SystemExit as error:
-        _fail(f"{where} ended while it was imported (exit status {error.code}); guard its main part by `if __name__ == '__main__':`")
+        _fail(
+            f"{where} ended while it was imported (exit status {error.code}); "
+            "guard its main part by `if __name__ == '__main__':`"
+        )
     except Exception as error:
         sys.stderr.write(_users_traceback(error))
         _fail(f"{where} can't be imported: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Turns evidence into findings and a verdict. Pure: evidence in, records out; no TensorFlow, no clock, no input or output.
+"""Turns evidence into findings and a verdict. Pure: evidence in, records out; no TensorFlow, no clock, no files.
 
 Each population that grows gets its cause from what it is, what lies on the path to it and what comes with it. What the
 release actions gave back (autopsy) names framework causes; a framework's cause and the user's are one finding. Native
@@ -22,7 +22,22 @@ __all__ = ["NATIVE_FLOOR", "Verdict", "diagnose"]
 # Healthy programs drift by 1-5 KB a tick in malloc alone (names, logs, kernel tables); 8 KB a tick was always real.
 NATIVE_FLOOR = 8192.0
 
-_NATIVE_WEIGHT = ("trace", "graph", "graph-v1", "tape", "summary-writer", "session", "dataset", "iterator", "function", "py-function", "model", "optimizer", "strategy", "lookup-table")
+_NATIVE_WEIGHT = (
+    "trace",
+    "graph",
+    "graph-v1",
+    "tape",
+    "summary-writer",
+    "session",
+    "dataset",
+    "iterator",
+    "function",
+    "py-function",
+    "model",
+    "optimizer",
+    "strategy",
+    "lookup-table",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +95,17 @@ def _from_population(p: Population, evidence: Evidence) -> _Draft | None:
         return None
     cause = _cause_of(p)
     draft = _Draft(
-        cause, p.bytes_per_tick, p.tensor_bytes_per_tick, p.objects_per_tick, p.birth, p.holder, p.changed,
-        steady=p.steady, slowing=p.slowing, tier=p.tier, native_weight=any(p.kinds.get(k, 0) > 0 for k in _NATIVE_WEIGHT),
+        cause,
+        p.bytes_per_tick,
+        p.tensor_bytes_per_tick,
+        p.objects_per_tick,
+        p.birth,
+        p.holder,
+        p.changed,
+        steady=p.steady,
+        slowing=p.slowing,
+        tier=p.tier,
+        native_weight=any(p.kinds.get(k, 0) > 0 for k in _NATIVE_WEIGHT),
     )
     draft.also = _also(cause, p, evidence)
     draft.evidence = _population_evidence(p)
@@ -125,7 +149,10 @@ _MATCHERS: tuple[tuple[Callable[[Population], bool], str], ...] = (
     (_has("tape"), "tape-kept"),
     (_has("exception"), "exception-kept"),
     (lambda p: p.views, "numpy-view-kept"),
-    (lambda p: p.single and p.type_name in ("EagerTensor", "ResourceVariable", "Variable", "ndarray"), "concat-growing-state"),
+    (
+        lambda p: p.single and p.type_name in ("EagerTensor", "ResourceVariable", "Variable", "ndarray"),
+        "concat-growing-state",
+    ),
     (lambda p: "tensor-array" in p.through or p.kinds.get("tensor-array", 0) > 0, "tensorarray-grows"),
     (_has("summary-writer"), "summary-writer-recreated"),
     (_has("lookup-table"), "lookup-table-recreated"),
@@ -151,8 +178,14 @@ def _also(cause: str, p: Population, evidence: Evidence) -> list[str]:
 
 
 def _population_evidence(p: Population) -> list[str]:
-    told = [f"{p.objects_per_tick:.3g} {p.type_name} more each tick" if not p.single else f"one {p.type_name} that gets larger each tick"]
-    beside = [f"{count:.3g} {kind}" for kind, count in sorted(p.kinds.items(), key=lambda item: -item[1]) if count >= 0.05]
+    told = [
+        f"{p.objects_per_tick:.3g} {p.type_name} more each tick"
+        if not p.single
+        else f"one {p.type_name} that gets larger each tick"
+    ]
+    beside = [
+        f"{count:.3g} {kind}" for kind, count in sorted(p.kinds.items(), key=lambda item: -item[1]) if count >= 0.05
+    ]
     if beside:
         told.append("with it a tick: " + ", ".join(beside[:6]))
     if p.function:
@@ -172,7 +205,9 @@ def _from_graphs(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         return []
     found = []
     for graph in evidence.graphs:
-        draft = _Draft("graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True)
+        draft = _Draft(
+            "graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True
+        )
         draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each tick")
         found.append(draft)
     return found
@@ -192,10 +227,14 @@ def _from_open_tapes(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         return []
     if open_tape is None:
         draft = _Draft("unattributed-growth", held, held, count, tier=3)
-        draft.evidence.append(f"{count:.3g} tensors more each tick that only native code holds; no tape is alive between ticks")
+        draft.evidence.append(
+            f"{count:.3g} tensors more each tick that only native code holds; no tape is alive between ticks"
+        )
         return [draft]
     draft = _Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
-    draft.evidence.append(f"{count:.3g} tensors more each tick that only native code holds, while this tape still records")
+    draft.evidence.append(
+        f"{count:.3g} tensors more each tick that only native code holds, while this tape still records"
+    )
     return [draft]
 
 
@@ -203,7 +242,14 @@ def _from_garbage(evidence: Evidence) -> list[_Draft]:
     waste = evidence.garbage
     if waste is None or waste.bytes_per_tick < evidence.min_growth:
         return []
-    draft = _Draft("cycles-with-gc-off", waste.bytes_per_tick, waste.tensor_bytes_per_tick, waste.objects_per_tick, waste.birth, None)
+    draft = _Draft(
+        "cycles-with-gc-off",
+        waste.bytes_per_tick,
+        waste.tensor_bytes_per_tick,
+        waste.objects_per_tick,
+        waste.birth,
+        None,
+    )
     draft.evidence.append(f"{waste.objects_per_tick:.3g} unreachable objects more each tick; the collector is off")
     return [draft]
 
@@ -238,13 +284,17 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
 
 
 def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
-    """The finding that a share of the kernel cache belongs to: each new function or variable leaves its kernels there."""
+    """The finding that this share belongs to: each new function or variable leaves kernels in the kernel cache."""
     if action != "kernel-cache":
         return None
     leading = max((d for d in drafts if d.kind == "leak" and d.tier != 1), key=lambda d: d.bytes, default=None)
     if leading is None:
         return None
-    makes_kernels = leading.native_weight or leading.cause in ("variables-created-per-step", "py-function-registry", "gradient-registry")
+    makes_kernels = leading.native_weight or leading.cause in (
+        "variables-created-per-step",
+        "py-function-registry",
+        "gradient-registry",
+    )
     if makes_kernels and leading.bytes >= 0.2 * share:
         return leading
     return leading if share <= 0.3 * leading.bytes else None
@@ -252,10 +302,12 @@ def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
 
 def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
     if cause == "eager-scalar-cache":
-        site = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
-        draft = _Draft(cause, share, 0.0, site.per_tick if site else 0.0, site.birth if site else None)
-        if site:
-            draft.evidence.append(f"{site.per_tick:.3g} Python numbers a tick that were never seen before become tensors on this line")
+        line = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
+        draft = _Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
+        if line:
+            draft.evidence.append(
+                f"{line.per_tick:.3g} Python numbers a tick that were never seen before become tensors on this line"
+            )
         return draft
     sites = [s for s in evidence.ops if s.new_keys_per_tick >= 0.5]
     seeded = [s for s in sites if s.changed is not None and s.changed.argument in ("seed", "seed2")]
@@ -265,9 +317,16 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
     site = max(sites, key=lambda s: s.new_keys_per_tick, default=None)
     birth = site.birth if site else None
     if birth is None:
-        made = [m for m in evidence.made if m.kind in ("optimizer", "variable", "keras-variable", "trace", "dataset", "iterator") and m.per_tick >= 0.5]
+        made = [
+            m
+            for m in evidence.made
+            if m.kind in ("optimizer", "variable", "keras-variable", "trace", "dataset", "iterator")
+            and m.per_tick >= 0.5
+        ]
         birth = max(made, key=lambda m: m.per_tick).birth if made else None
-    draft = _Draft(cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, site.changed if site else None)
+    draft = _Draft(
+        cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, site.changed if site else None
+    )
     if site:
         draft.evidence.append(f"{site.new_keys_per_tick:.3g} new {site.op} kernels a tick from this line")
     if any(m.kind == "optimizer" and m.per_tick >= 0.5 for m in evidence.made) and cause == "eager-kernel-cache":
@@ -280,7 +339,7 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
 
 
 def _merge(drafts: list[_Draft]) -> list[_Draft]:
-    """One finding for populations of one cause that share their line or holder: they are one thing in several containers."""
+    """One finding for populations of one cause at one line or holder: they are one thing in several containers."""
     merged: list[_Draft] = []
     for draft in sorted(drafts, key=lambda d: -d.bytes):
         for other in merged:
@@ -301,13 +360,17 @@ def _same_place(a: _Draft, b: _Draft) -> bool:
         return True
     if a.holder is not None and b.holder is not None and a.holder.text == b.holder.text:
         return True
-    same_line = a.birth is not None and b.birth is not None and (a.birth.file, a.birth.line) == (b.birth.file, b.birth.line)
+    same_line = (
+        a.birth is not None and b.birth is not None and (a.birth.file, a.birth.line) == (b.birth.file, b.birth.line)
+    )
     return same_line and (a.tier == b.tier or min(a.bytes, b.bytes) < 0.2 * max(a.bytes, b.bytes))
 
 
 def _fold_debris(drafts: list[_Draft], evidence: Evidence) -> None:
     """Adds to the leading finding what libraries and registries keep in its wake, so that one leak is one finding."""
-    leading = max((d for d in drafts if d.kind == "leak" and d.steady and d.tier != 1), key=lambda d: d.bytes, default=None)
+    leading = max(
+        (d for d in drafts if d.kind == "leak" and d.steady and d.tier != 1), key=lambda d: d.bytes, default=None
+    )
     if leading is None or leading.bytes < evidence.min_growth:
         return
     for draft in list(drafts):
@@ -346,7 +409,9 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         return [draft]
     top = max((s for s in evidence.ops if s.new_keys_per_tick >= 0.5), key=lambda s: s.new_keys_per_tick, default=None)
     draft = _Draft("unattributed-growth", rest, 0.0, 0.0, top.birth if top else None, None, slowing=native.slowing)
-    draft.evidence.append("malloc and the allocator pool grow in every window; no Python object, cache or registry accounts for it")
+    draft.evidence.append(
+        "malloc and the allocator pool grow in every window; no Python object, cache or registry accounts for it"
+    )
     return [draft]
 
 
@@ -362,15 +427,29 @@ def _worth(draft: _Draft, evidence: Evidence) -> bool:
 def _finding(draft: _Draft, evidence: Evidence, windows: int) -> Finding:
     entry = CATALOGUE[draft.cause]
     finding = Finding(
-        cause=draft.cause, code=entry.code, kind=draft.kind, origin=entry.origin, confidence=round(1 - 0.3 * 0.5**windows, 3),
-        bytes_per_tick=draft.bytes, tensor_bytes_per_tick=draft.tensor_bytes, objects_per_tick=draft.objects or None,
-        remedy=entry.remedy, birth=draft.birth, holder=draft.holder, changed=draft.changed, also=tuple(draft.also), evidence=tuple(draft.evidence),
+        cause=draft.cause,
+        code=entry.code,
+        kind=draft.kind,
+        origin=entry.origin,
+        confidence=round(1 - 0.3 * 0.5**windows, 3),
+        bytes_per_tick=draft.bytes,
+        tensor_bytes_per_tick=draft.tensor_bytes,
+        objects_per_tick=draft.objects or None,
+        remedy=entry.remedy,
+        birth=draft.birth,
+        holder=draft.holder,
+        changed=draft.changed,
+        also=tuple(draft.also),
+        evidence=tuple(draft.evidence),
     )
     return replace(finding, fingerprint=fingerprint(finding))
 
 
 def fingerprint(finding: Finding) -> str:
-    """A short name for one leak that stays the same across runs, line shifts and modes: cause, holder with indices blanked, birth function."""
+    """A short name for one leak, the same across runs, line shifts and modes.
+
+    Made from the cause, the holder with indices blanked and the function of the birth.
+    """
     holder = re.sub(r"\[[^\]'\"]*\]", "[*]", finding.holder.text) if finding.holder else ""
     born = finding.birth.function if finding.birth else ""
     return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode()).hexdigest()[:16]
@@ -385,18 +464,43 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     leaks = [f for f in findings if f.kind == "leak"]
     unit = evidence.ticks.unit
     if windows < 3:
-        return Verdict("inconclusive", f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 8 would decide", (), notes)
+        return Verdict(
+            "inconclusive",
+            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 8 would decide",
+            (),
+            notes,
+        )
     if leaks:
         top = leaks[0]
-        return Verdict("leak", f"{top.cause}: {top.bytes_per_tick or 0:.0f} bytes more each {unit} in every window", findings, notes)
+        return Verdict(
+            "leak",
+            f"{top.cause}: {top.bytes_per_tick or 0:.0f} bytes more each {unit} in every window",
+            findings,
+            notes,
+        )
     slowing = [d for d in drafts if d.slowing and d.bytes >= evidence.min_growth]
     if slowing or (evidence.native is not None and evidence.native.stands and evidence.native.slowing):
         more = max(2 * evidence.ticks.count, 40)
-        return Verdict("inconclusive", f"growth slows down from window to window; {more} {unit}s would tell whether it ends", findings, notes)
-    return Verdict("flat", f"nothing grew by {evidence.min_growth:.0f} bytes a {unit} or more in every window", findings, notes)
+        return Verdict(
+            "inconclusive",
+            f"growth slows down from window to window; {more} {unit}s would tell whether it ends",
+            findings,
+            notes,
+        )
+    return Verdict(
+        "flat", f"nothing grew by {evidence.min_growth:.0f} bytes a {unit} or more in every window", findings, notes
+    )
 
 
 def _small_notes(evidence: Evidence, drafts: Iterable[_Draft]) -> Iterable[str]:
     for draft in drafts:
-        if draft.kind == "leak" and draft.steady and 256 <= draft.bytes < evidence.min_growth and draft.holder is not None:
-            yield f"{draft.holder.text} grows by {draft.bytes:.0f} bytes a {evidence.ticks.unit}, below the least growth that is judged ({evidence.min_growth:.0f})"
+        if (
+            draft.kind == "leak"
+            and draft.steady
+            and 256 <= draft.bytes < evidence.min_growth
+            and draft.holder is not None
+        ):
+            yield (
+                f"{draft.holder.text} grows by {draft.bytes:.0f} bytes a {evidence.ticks.unit}, "
+                f"below the least growth that is judged ({evidence.min_growth:.0f})"
+            )

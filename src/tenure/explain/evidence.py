@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 
 from tenure.records import Birth, Changed, GivenBack, Holder, Ticks
 
-__all__ = ["CachingDataset", "Evidence", "Garbage", "GrowingGraph", "Made", "Native", "OpSite", "OpenTape", "Population"]
+__all__ = [
+    "CachingDataset",
+    "Evidence",
+    "Garbage",
+    "GrowingGraph",
+    "Made",
+    "Native",
+    "OpSite",
+    "OpenTape",
+    "Population",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class OpSite:
-    """One line's ops, watched for some ticks: how many a tick, how many (op, attributes) keys a tick were never seen before."""
+    """One line's ops, watched for some ticks: how many a tick, and how many (op, attributes) keys a tick were new."""
 
     birth: Birth
     op: str

@@ -25,8 +25,24 @@ __all__ = ["Top", "describe", "garbage", "growing", "held_tensors"]
 
 # Whose birth tells most about a population: the model before its variables, a variable before its tensors.
 _TELLING = (
-    "tape", "model", "optimizer", "module", "summary-writer", "session", "dataset", "lookup-table", "function", "layer",
-    "keras-variable", "variable", "graph", "trace", "iterator", "tensor-array", "tensor", "array",
+    "tape",
+    "model",
+    "optimizer",
+    "module",
+    "summary-writer",
+    "session",
+    "dataset",
+    "lookup-table",
+    "function",
+    "layer",
+    "keras-variable",
+    "variable",
+    "graph",
+    "trace",
+    "iterator",
+    "tensor-array",
+    "tensor",
+    "array",
 )
 _SAMPLES = 6
 _MOST_NAMED = 16
@@ -76,7 +92,17 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
             told = Trend(told.rises, told.steady, told.slowing, float(total[-1] - total[0]) / (ticks[-1] - ticks[0]))
         if told.rate < least:
             continue
-        found.append(Top(int(index), int(tree.keys[index]), single, tuple(counts[:, index].tolist()), tuple(total.tolist()), tuple(held.tolist()), told))
+        found.append(
+            Top(
+                int(index),
+                int(tree.keys[index]),
+                single,
+                tuple(counts[:, index].tolist()),
+                tuple(total.tolist()),
+                tuple(held.tolist()),
+                told,
+            )
+        )
     found.sort(key=lambda top: -top.trend.rate)
     return found[:_MOST_NAMED]
 
@@ -126,7 +152,11 @@ def describe(
 
 
 def _population(
-    top: Top, snapshots: Sequence[Snapshot], detail: Look, known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
+    top: Top,
+    snapshots: Sequence[Snapshot],
+    detail: Look,
+    known: Mapping[str, tuple[type, ...]],
+    site_of: Callable[[object], Birth | None],
 ) -> Population:
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
@@ -150,9 +180,19 @@ def _population(
         objects_per_tick=(top.objects[-1] - top.objects[0]) / span if not top.single else 0.0,
         bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span,
         tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
-        steady=top.trend.steady, slowing=top.trend.slowing, single=top.single,
-        kinds=rates, through=through, holder=holder, birth=_birth(members, samples, known, site_of),
-        changed=changed, changed_kind=changed_kind, function=function, kept_bytes=kept, views=viewed, key=top.key,
+        steady=top.trend.steady,
+        slowing=top.trend.slowing,
+        single=top.single,
+        kinds=rates,
+        through=through,
+        holder=holder,
+        birth=_birth(members, samples, known, site_of),
+        changed=changed,
+        changed_kind=changed_kind,
+        function=function,
+        kept_bytes=kept,
+        views=viewed,
+        key=top.key,
     )
 
 
@@ -160,16 +200,24 @@ def _holder(chosen: Sequence[heap.Found]) -> Holder | None:
     """The holder in words; None when a path could not be named (the population's numbers stand all the same)."""
     if not chosen:
         return None
-    found, _ = read(lambda: retention.name_group([retention.name_path(f.root, f.path, f.obj) for f in chosen]), "holder")
+    found, _ = read(
+        lambda: retention.name_group([retention.name_path(f.root, f.path, f.obj) for f in chosen]), "holder"
+    )
     return found
 
 
 def _bare(top: Top, span: int) -> Population:
     """A population that was gone when it was to be named: its numbers stand, its names do not."""
     return Population(
-        tier=0, root="", type_name="object", objects_per_tick=(top.objects[-1] - top.objects[0]) / span,
-        bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span, tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
-        steady=top.trend.steady, slowing=top.trend.slowing, single=top.single,
+        tier=0,
+        root="",
+        type_name="object",
+        objects_per_tick=(top.objects[-1] - top.objects[0]) / span,
+        bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span,
+        tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
+        steady=top.trend.steady,
+        slowing=top.trend.slowing,
+        single=top.single,
     )
 
 
@@ -188,7 +236,11 @@ def _kind(obj: object, known: Mapping[str, tuple[type, ...]]) -> str | None:
 
 
 def _kind_rates(
-    members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]], tree: Tree, snapshots: Sequence[Snapshot], span: int
+    members: Sequence[heap.Found],
+    known: Mapping[str, tuple[type, ...]],
+    tree: Tree,
+    snapshots: Sequence[Snapshot],
+    span: int,
 ) -> dict[str, float]:
     """How many of each kind come per tick, by the counts of the groups in which that kind was met."""
     met: dict[int, str] = {}
@@ -247,7 +299,10 @@ def _views(members: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, fl
 
 
 def _birth(
-    members: Sequence[heap.Found], samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]], site_of: Callable[[object], Birth | None]
+    members: Sequence[heap.Found],
+    samples: Sequence[heap.Found],
+    known: Mapping[str, tuple[type, ...]],
+    site_of: Callable[[object], Birth | None],
 ) -> Birth | None:
     """The line that makes most of what grew: of the newest objects, those of the most telling kind."""
     by_kind: dict[str, Counter[Birth]] = {}
@@ -285,5 +340,3 @@ def garbage(snapshots: Sequence[Snapshot], birth: Birth | None) -> Garbage | Non
     objects = trend(ticks, [float(s.garbage[0]) for s in snapshots]).rate
     tensors = trend(ticks, [float(s.garbage[2]) for s in snapshots]).rate
     return Garbage(objects, told.rate, tensors, birth)
-
-

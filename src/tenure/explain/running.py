@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ class RunWatching(Watching):
         self._marks[tick] = self._sample(tick)
         if explain:
             self._collect(tick)
-        work = (lambda: self._explained(tick)) if explain else (lambda: self._reading(tick))
+        work = partial(self._explained if explain else self._reading, tick)
         began = time.perf_counter()
         try:
             aside = Aside(work) if sys.platform == "linux" else None
@@ -146,7 +147,10 @@ class RunWatching(Watching):
         looked = self._look(tick)
         used = [s for s in self._used() if s.tick < tick]
         tops = populations.growing([*used, looked.snapshot], looked.tree) if len(used) >= 2 else []
-        return _Reading(replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops if top.trend.rises or top.single))
+        return _Reading(
+            replace(looked.snapshot, base=None),
+            tuple((top.key, top.trend.rate) for top in tops if top.trend.rises or top.single),
+        )
 
     def _explained(self, tick: int) -> _Reading:
         looked = self._look(tick)
@@ -157,7 +161,9 @@ class RunWatching(Watching):
         off = not gc.isenabled() or gc.get_freeze_count() > 0
         self._witnesses.gather(births, max(self._explain_ticks - 1, 1), tick, self._cut())
         explained = _Explained(found, populations.garbage(used, None) if off else None, self._witnesses.told())
-        return _Reading(replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops), explained)
+        return _Reading(
+            replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops), explained
+        )
 
     def _take_answer(self, wait: float) -> None:
         """Takes in a reading that is there; decides whether to explain."""
@@ -178,7 +184,9 @@ class RunWatching(Watching):
         self._snapshots[tick] = replace(answer.snapshot, base=base)
         self._tops = dict(answer.tops)
         if not self._waterfall_start:
-            self._waterfall_start = waterfall(self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes)
+            self._waterfall_start = waterfall(
+                self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes
+            )
         for dropped in self._open.taken(tick, self._read_at):
             self._snapshots.pop(dropped, None)
             self._marks.pop(dropped, None)

@@ -42,7 +42,7 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
 
 @dataclass(slots=True)
 class OpenPlan:
-    """When to read the heap in a run of unknown length: at ticks half as far again, or at each tick while ticks are slow.
+    """When to read the heap in a run of unknown length: at ticks half as far again, at each tick while ticks are slow.
 
     `kept` are the ticks of the snapshots in memory: when there are more than `most`, every other old one is dropped,
     so that a run of any length keeps a dozen that reach back to its start.
@@ -56,7 +56,7 @@ class OpenPlan:
     def due(self, tick: int, seconds: float, cost: float) -> bool:
         """Whether to read now, given the clock and what a reading costs in seconds.
 
-        A program of a few slow ticks (a fit each) is read at every tick: no reading takes more than a fifth of the time.
+        A program of a few slow ticks (a fit each) is read at every tick: readings take a fifth of the time at most.
         """
         if tick >= self.next_tick:
             return True

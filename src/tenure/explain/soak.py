@@ -31,7 +31,9 @@ class SoakWatching(Watching):
     """Watches a target that is called a known number of times: garbage is collected before each reading (unless the
     program has switched its collector off), and the tail of the cycles goes to the autopsy."""
 
-    def __init__(self, program: Sequence[str], plan: FixedPlan, record: Path | None, min_growth: float, births: Births | None) -> None:
+    def __init__(
+        self, program: Sequence[str], plan: FixedPlan, record: Path | None, min_growth: float, births: Births | None
+    ) -> None:
         super().__init__(program, record, min_growth, births)
         self._plan = plan
         self._suspected = False
@@ -77,7 +79,9 @@ class SoakWatching(Watching):
         # Read after the walk, so that what the first one leaves (its base) is not the program's growth.
         self._marks[tick] = self._sample(tick)
         if not self._waterfall_start:
-            self._waterfall_start = waterfall(self._marks[tick], looked.snapshot.tensor_bytes, looked.snapshot.python_bytes)
+            self._waterfall_start = waterfall(
+                self._marks[tick], looked.snapshot.tensor_bytes, looked.snapshot.python_bytes
+            )
         return looked
 
     def _explain(self, tick: int) -> None:
@@ -95,7 +99,7 @@ class SoakWatching(Watching):
 
 
 class TargetFailed(Exception):
-    """The target raised at a tick. `tick` counts from 0, `report` is what was known by then, `__cause__` its exception."""
+    """The target raised at cycle `tick` (from 0). `report` is what was known by then, `__cause__` its exception."""
 
     def __init__(self, tick: int, report: Report) -> None:
         super().__init__(f"the target raised at cycle {tick}")
@@ -119,8 +123,8 @@ def soak(
 ) -> Report:
     """The report on `function` called `cycles` times (default 60), or for `seconds`.
 
-    With `seconds` the number of cycles is set by timing the first few. `on_tick(done, planned)` is for progress. `births`, when
-    it was started before the target was imported, also knows the lines of what the import made. Raises
+    With `seconds` the number of cycles is set by timing the first few. `on_tick(done, planned)` is for progress.
+    `births`, when it was started before the target was imported, also knows the lines of what the import made. Raises
     TargetFailed, with the report so far, when the target raises; ValueError for fewer than 1 cycle.
     """
     if cycles is not None and cycles < 1:

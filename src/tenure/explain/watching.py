@@ -54,7 +54,8 @@ class Watching:
         self._min_growth = min_growth
         self._pid = os.getpid()
         self._count = 0
-        self._unit, self._function = "tick", None
+        self._unit = "tick"
+        self._function: str | None = None
         self._counters = Counters()
         self._births = births or Births()
         self._samples: list[Sample] = []
@@ -192,7 +193,12 @@ class Watching:
         blocks = [float(self._marks[t].python_blocks or 0) for t in ticks]
         python = trend(ticks, blocks)
         return Native(
-            rate.value, rate.low, rate.high, told.rises and rate.value > 0, told.steady, told.slowing,
+            rate.value,
+            rate.low,
+            rate.high,
+            told.rises and rate.value > 0,
+            told.steady,
+            told.slowing,
             _PYTHON_BLOCK * python.rate if python.rises else 0.0,
         )
 
@@ -228,7 +234,9 @@ class Watching:
             verdict=verdict.verdict,
             why=verdict.why,
             ticks=self._ticks(),
-            growth=self._growth(sum(f.bytes_per_tick or 0.0 for f in leaks), max((f.confidence for f in leaks), default=0.95)),
+            growth=self._growth(
+                sum(f.bytes_per_tick or 0.0 for f in leaks), max((f.confidence for f in leaks), default=0.95)
+            ),
             waterfall_start=self._waterfall_start,
             waterfall_end=self._waterfall_end(),
             findings=tuple(self._relative(f) for f in verdict.findings),

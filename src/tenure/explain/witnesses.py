@@ -6,6 +6,7 @@ Gathers frozen facts at the moment of explaining; keeps no object of the program
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tenure.explain.evidence import CachingDataset, GrowingGraph, Made, OpenTape, OpSite
@@ -36,8 +37,12 @@ class Witnesses:
     def told(self) -> dict[str, Any]:
         """The facts by the names of `Evidence`'s fields."""
         return {
-            "made": self._made, "ops": self._ops, "scalars": self._scalars, "tapes": self._tapes,
-            "datasets": self._datasets, "graphs": self._graphs,
+            "made": self._made,
+            "ops": self._ops,
+            "scalars": self._scalars,
+            "tapes": self._tapes,
+            "datasets": self._datasets,
+            "graphs": self._graphs,
         }
 
     def take(self, told: dict[str, Any]) -> None:
@@ -57,26 +62,40 @@ class Witnesses:
         if not tensorflow_loaded():
             return
         known = kinds()
-        wanted = {kind: known[kind] for kind in ("tape", "dataset", "iterator", "graph-v1") if kind in known}
+        kinds_of_witnesses: tuple[str, ...] = ("tape", "dataset", "iterator", "graph-v1")
+        wanted = {kind: known[kind] for kind in kinds_of_witnesses if kind in known}
         listed, fixed = roots()
         fixed["cut"] = [*fixed["cut"], *cut]
-        walked = heap.walk(listed, select_types=tuple(t for types in wanted.values() for t in types), groups=False, paths=True, unreached=True, **fixed)
+        walked = heap.walk(
+            listed,
+            select_types=tuple(t for types in wanted.values() for t in types),
+            groups=False,
+            paths=True,
+            unreached=True,
+            **fixed,
+        )
         try:
             self._judge(walked.found, births, tick, wanted)
         finally:
             del walked
 
-    def _judge(self, found: Sequence[heap.Found], births: Births, tick: int, wanted: dict[str, tuple[type, ...]]) -> None:
+    def _judge(
+        self, found: Sequence[heap.Found], births: Births, tick: int, wanted: dict[str, tuple[type, ...]]
+    ) -> None:
         from tenure.probes.tf import datasets, graphs, tapes
 
-        open_tapes, caches, growing = [], {}, []
+        open_tapes: list[OpenTape] = []
+        caches: dict[tuple[str, Birth | None], CachingDataset] = {}
+        growing: list[GrowingGraph] = []
         for item in found:
             if "tape" in wanted and isinstance(item.obj, wanted["tape"]):
-                state, _ = read(lambda tape=item.obj: tapes.state(tape), "tape")
+                state, _ = read(partial(tapes.state, item.obj), "tape")
                 if state is not None and (state.recording or state.holds):
-                    open_tapes.append(OpenTape(state.recording, state.persistent, births.site_of(item.obj), _holder(item)))
+                    open_tapes.append(
+                        OpenTape(state.recording, state.persistent, births.site_of(item.obj), _holder(item))
+                    )
             elif datasets.is_dataset(item.obj) or datasets.is_iterator(item.obj):
-                reason, _ = read(lambda ds=item.obj: datasets.cache_after_unbounded(ds), "dataset")
+                reason, _ = read(partial(datasets.cache_after_unbounded, item.obj), "dataset")
                 if reason is not None and item.tier < 4:
                     born = births.site_of(item.obj)
                     caches.setdefault((reason, born), CachingDataset(reason, born, _holder(item)))

@@ -217,7 +217,13 @@ class Births:
         if self._uninstall is None:
             from tenure.probes.tf import hooks
 
-            self._uninstall = hooks.install(self._made)
+            undo_made, undo_calls = hooks.install(self._made), hooks.install_calls(self._called)
+
+            def uninstall() -> None:
+                undo_calls()
+                undo_made()
+
+            self._uninstall = uninstall
             _noting.add(self)
 
     def stop(self) -> None:
@@ -287,6 +293,15 @@ class Births:
             if len(self._known) >= _OBJECTS:
                 self._known.pop(next(iter(self._known)), None)
             self._known[known.key] = known
+
+    def _called(self, what: str, when: str, model: object) -> None:
+        """A fit, evaluate, predict or train_on_batch begins: counted by its line like a thing that is made."""
+        if when != "enter":
+            return
+        site = user_site(sys._getframe(1))
+        if site is not None:
+            with self._lock:
+                self._counts[what, site] = self._counts.get((what, site), 0) + 1
 
     def _forgetter(self) -> Callable[[_Known], None]:
         known = self._known

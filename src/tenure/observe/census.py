@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from tenure.observe import retention
 from tenure.observe.snapshot import kinds, roots, tensorflow_loaded
 from tenure.probes import ProbeError, heap, read
@@ -20,7 +19,18 @@ from tenure.records import Missing
 
 __all__ = ["Census", "Owned", "Row", "Traces", "census"]
 
-_OWNERS = ("model", "optimizer", "function", "tape", "tensor-array", "dataset", "iterator", "session", "summary-writer", "lookup-table")
+_OWNERS = (
+    "model",
+    "optimizer",
+    "function",
+    "tape",
+    "tensor-array",
+    "dataset",
+    "iterator",
+    "session",
+    "summary-writer",
+    "lookup-table",
+)
 _LARGE_ARRAY = 4096  # bytes: smaller arrays are counted with their container
 _NAMED = 20
 
@@ -36,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What one owner (a model, an optimizer, a function, a container) keeps: its name in the user's words, things, bytes."""
+    """What one owner (a model, an optimizer, a container) keeps: its name in the user's words, things, bytes."""
 
     owner: str
     kind: str
@@ -54,7 +64,7 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What is alive now. `tensor_bytes` are unique buffers; `pool_bytes` is TensorFlow's own counter (None without one).
+    """What is alive now. `tensor_bytes` are unique buffers; `pool_bytes` is TensorFlow's own counter (or None).
 
     `unattributed` is what the pool has in use beyond the tensors that were seen: tapes, datasets, functions' constants.
     """
@@ -79,7 +89,9 @@ class Census:
         if self.functions:
             lines.append("traces: " + ", ".join(f"{t.function} {t.count}" for t in self.functions))
         if self.unattributed is not None:
-            lines.append(f"{self.unattributed / 1e6:.1f} MB more in TensorFlow's pool that no visible tensor accounts for")
+            lines.append(
+                f"{self.unattributed / 1e6:.1f} MB more in TensorFlow's pool that no visible tensor accounts for"
+            )
         lines += [f"missing: {m.figure} ({m.why})" for m in self.missing]
         return "\n".join(lines)
 
@@ -95,7 +107,12 @@ def census(births: Any = None) -> Census:
     wanted = {kind: types for kind, types in known.items() if kind not in ("exception", "frame", "lru-cache")}
     listed, fixed = roots()
     walked = heap.walk(
-        listed, select_types=tuple(t for types in wanted.values() for t in types), groups=False, paths=True, unreached=True, **fixed
+        listed,
+        select_types=tuple(t for types in wanted.values() for t in types),
+        groups=False,
+        paths=True,
+        unreached=True,
+        **fixed,
     )
     try:
         return _count(walked, wanted, births)
@@ -164,7 +181,7 @@ def _kind(obj: object, wanted: dict[str, tuple[type, ...]], memo: dict[type, str
 
 
 def _weigh(obj: Any, kind: str, seen: set[int]) -> tuple[str, int, str]:
-    """Kind (resource handles and variants told apart), bytes not counted before, and device of a thing that has bytes."""
+    """Kind (handles and variants told apart), bytes not counted before, and device of a thing that has bytes."""
     if kind == "array":
         if obj.base is not None:
             return kind, 0, ""
@@ -191,12 +208,20 @@ def _weigh(obj: Any, kind: str, seen: set[int]) -> tuple[str, int, str]:
         return kind, 0, ""
 
 
-def _note_owner(found: heap.Found, wanted: dict[str, tuple[type, ...]], memo: dict[type, str | None], owners: dict[int, list[Any]], size: int) -> None:
+def _note_owner(
+    found: heap.Found,
+    wanted: dict[str, tuple[type, ...]],
+    memo: dict[type, str | None],
+    owners: dict[int, list[Any]],
+    size: int,
+) -> None:
     """Adds the bytes to the nearest model, optimizer, function on the way, else to the nearest container."""
     path: Sequence[object] = found.path
     place = next((i for i in range(len(path) - 1, -1, -1) if _kind(path[i], wanted, memo) in _OWNERS), None)
     if place is None:
-        place = next((i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], (list, dict, set, tuple))), len(path) - 1)
+        place = next(
+            (i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], (list, dict, set, tuple))), len(path) - 1
+        )
     key = id(path[place]) if path else -found.tier - 1
     entry = owners.get(key)
     if entry is None:
@@ -231,5 +256,3 @@ def _pool() -> tuple[int | None, Missing | None]:
     from tenure.probes.tf import allocator
 
     return read(allocator.pool_bytes, "TensorFlow's pool")
-
-

@@ -18,8 +18,8 @@ class Counters:
     """Reads the cheap counters, tick by tick, and keeps account of the regions that TensorFlow's CPU pool takes.
 
     The pool (BFC, in use when oneDNN is on) takes regions of a power of two from malloc and never returns them; malloc
-    counts each as in use, which would read as a leak of megabytes. A region shows as a malloc mapping of its own of
-    exactly that size.
+    counts each as in use, which would read as a leak of megabytes. A region shows as a malloc mapping of its own, of
+    that size and a page or two; when the pool's use grew meanwhile, the rest of the growth may be of other mappings.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Counters:
         self._began = time.monotonic()
         self._mapped: int | None = None
         self._regions = 0
-        self._pool_usable: bool | None = None
+        self._pool_used = 0
 
     def sample(self, tick: int) -> Sample:
         """The counters now. What can't be read is None and is named in `missing`. Costs well under a millisecond."""
@@ -39,7 +39,7 @@ class Counters:
         blocks, lost = read(process.python_blocks, "Python's blocks")
         self._note(lost)
         if malloc is not None:
-            self._count_regions(malloc.mapped, pool_used is not None)
+            self._count_regions(malloc.mapped, pool_used)
         registry, functions = self._registries()
         return Sample(
             tick=tick,
@@ -60,14 +60,15 @@ class Counters:
         if lost is not None:
             self.missing.setdefault(lost.figure, lost)
 
-    def _count_regions(self, mapped: int, pool: bool) -> None:
+    def _count_regions(self, mapped: int, pool_used: int | None) -> None:
         grown = mapped - self._mapped if self._mapped is not None else 0
-        self._mapped = mapped
-        if not pool or grown < _SMALLEST_REGION:
+        pool_grew = pool_used is not None and pool_used > self._pool_used
+        self._mapped, self._pool_used = mapped, pool_used or 0
+        if pool_used is None or grown < _SMALLEST_REGION:
             return
         region = 1 << (grown.bit_length() - 1)
-        if grown - region <= _MAPPING_OVERHEAD:
-            self._regions += grown
+        if pool_grew or grown - region <= _MAPPING_OVERHEAD:
+            self._regions += region
 
     def _pool(self) -> tuple[int | None, int | None]:
         if not _tensorflow_ready():
@@ -94,7 +95,7 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
     """The parts that add up to RSS, largest idea first; what no counter explains is the last layer, `unaccounted`.
 
     `tensor_bytes` is shape x dtype of unique live buffers, `python_bytes` the shallow sizes of live Python objects.
-    Free memory that an allocator holds may have been returned page by page, so `unaccounted` can be negative by that much.
+    Free memory that an allocator holds may have gone back page by page, so `unaccounted` can be negative by that.
     """
     try:
         mappings = process.rss_by_mapping()
@@ -112,7 +113,11 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
         Layer("mapped files", mappings.file + mappings.shmem if mappings else None),
     ]
     known = sum(layer.bytes or 0 for layer in layers)
-    return (*layers, Layer("unaccounted", sample.rss - known if sample.rss is not None else None), Layer("RSS", sample.rss))
+    return (
+        *layers,
+        Layer("unaccounted", sample.rss - known if sample.rss is not None else None),
+        Layer("RSS", sample.rss),
+    )
 
 
 def _tensorflow_ready() -> bool:

@@ -20,7 +20,7 @@ from tenure.observe import retention
 from tenure.probes import heap, read
 from tenure.records import Missing
 
-__all__ = ["NATIVE_TIER", "GARBAGE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take"]
+__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 
@@ -66,8 +66,8 @@ class Snapshot:
         differs = np.zeros(len(keys), np.bool_)
         for name, values in columns.items():
             differs |= values != base.column(keys, name)
-        kept = {name: values[differs] for name, values in columns.items()}
-        return replace(self, base=base, keys=keys[differs], **kept)
+        counts, sizes, tensors = (columns[name][differs] for name in ("counts", "bytes", "tensors"))
+        return replace(self, base=base, keys=keys[differs], counts=counts, bytes=sizes, tensors=tensors)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Look:
-    """A snapshot with the tree it was counted in, and the objects that were asked for. Drop it at once: it holds them."""
+    """A snapshot with the tree it was counted in, and the objects that were asked for: drop it at once, it holds them."""
 
     snapshot: Snapshot
     tree: Tree
@@ -150,8 +150,13 @@ def look(
     chosen = {type_ for types_ in (select or {}).values() for type_ in types_} | set(tensor_types)
     fixed["cut"] = [*fixed["cut"], *cut]
     walked = heap.walk(
-        listed, select_types=tuple(chosen), select_groups=dict(groups) if groups else None, paths=paths,
-        groups=True, unreached=True, **fixed,
+        listed,
+        select_types=tuple(chosen),
+        select_groups=dict(groups) if groups else None,
+        paths=paths,
+        groups=True,
+        unreached=True,
+        **fixed,
     )
     if walked.groups is None or walked.unreached is None:
         raise RuntimeError("the walk gave no groups")
@@ -174,8 +179,17 @@ def look(
     garbage = (*_total(walked.unreached.garbage), garbage_bytes)
     order = np.argsort(tree.keys, kind="stable")
     snapshot = Snapshot(
-        tick, None, tree.keys[order], counts[order], (shallow + payload)[order], payload[order], held, garbage,
-        walked.objects, int(shallow.sum()) + held[1] + garbage[1], int(payload.sum()) + held_bytes + garbage_bytes,
+        tick,
+        None,
+        tree.keys[order],
+        counts[order],
+        (shallow + payload)[order],
+        payload[order],
+        held,
+        garbage,
+        walked.objects,
+        int(shallow.sum()) + held[1] + garbage[1],
+        int(payload.sum()) + held_bytes + garbage_bytes,
     )
     return Look(snapshot, tree, walked.found)
 
@@ -186,8 +200,11 @@ def _total(groups: Sequence[heap.TypeGroup]) -> tuple[int, int]:
 
 def _tree(groups: heap.Groups) -> Tree:
     return Tree(
-        np.asarray(groups.keys, np.uint64), np.asarray(groups.parents, np.int64), np.asarray(groups.tiers, np.int64),
-        groups.labels, groups.types,
+        np.asarray(groups.keys, np.uint64),
+        np.asarray(groups.parents, np.int64),
+        np.asarray(groups.tiers, np.int64),
+        groups.labels,
+        groups.types,
     )
 
 

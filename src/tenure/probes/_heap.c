@@ -489,11 +489,13 @@ static uint32_t find_group(Walk *w, uint32_t parent, PyObject *label, uint32_t i
     uint32_t group = NONE;
     if (parent != NONE) {
         uint32_t up = parent;
-        for (int i = 0; i < RECURSION && w->groups[up].parent != NONE; i++, up = w->groups[up].parent)
+        for (int i = 0; i < RECURSION && w->groups[up].parent != NONE; i++, up = w->groups[up].parent) {
+            if (w->info[w->groups[up].info].type->tp_flags & Py_TPFLAGS_TYPE_SUBCLASS) break; /* a class ends a structure */
             if (w->groups[up].label_hash == label_hash && w->info[w->groups[up].info].hash == info->hash) {
                 group = up;
                 break;
             }
+        }
         if (group == NONE && w->n_groups >= GROUPS_MAX) return parent;
     }
     if (group == NONE) group = new_group(w, key, parent, label, label_hash, info_index);

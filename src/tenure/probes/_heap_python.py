@@ -153,7 +153,7 @@ class _Groups:
         if parent >= 0:
             up = parent
             for _ in range(RECURSION):
-                if self.parents[up] < 0:
+                if self.parents[up] < 0 or self.infos[up].flags & TYPE:
                     break
                 if self.label_hashes[up] == label_hash and self.infos[up].hash == info.hash:
                     return up
@@ -420,6 +420,8 @@ def walk(
     hidden: tuple[object, ...],
 ) -> tuple[Any, ...]:
     """(objects, edges, own bytes, groups, found, unreached, kept), as `_heap.walk` gives; `heap.walk` names them."""
+    if not all(isinstance(one, type) for one in select_types):
+        raise TypeError("select_types must be types")
     everything = gc.get_objects() if want & WANT_UNREACHED else None
     collecting = gc.isenabled()
     gc.disable()

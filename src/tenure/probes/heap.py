@@ -268,7 +268,7 @@ def _run(
         tuple(user_globals),
         _user_names(barriers, roots, user_globals),
         (*barriers, *(root.obj for root in roots if root.tier == 2)),
-        (*cut, sys._getframe()),
+        tuple(cut),
         tuple(targets),
         tuple(select_types),
         tuple(select_ids),
@@ -409,8 +409,6 @@ def frame_roots(user_frame: Callable[[FrameType], bool]) -> list[Root]:
     roots: list[Root] = []
     for frame in _running_frames():
         code = frame.f_code
-        if code.co_filename.startswith(_PACKAGE):
-            continue
         variables = _locals(frame)
         if variables is None:
             continue
@@ -421,11 +419,13 @@ def frame_roots(user_frame: Callable[[FrameType], bool]) -> list[Root]:
 
 
 def _running_frames() -> list[FrameType]:
+    """The frames of all threads but those of tenure: a frame that holds itself is garbage, with all its variables."""
     frames: list[FrameType] = []
-    for top in sys._current_frames().values():
-        frame: FrameType | None = top
+    frame: FrameType | None = None
+    for frame in list(sys._current_frames().values()):
         while frame is not None:
-            frames.append(frame)
+            if not frame.f_code.co_filename.startswith(_PACKAGE):
+                frames.append(frame)
             frame = frame.f_back
     return frames
 
@@ -459,7 +459,6 @@ def _own_locals(frame: FrameType | None) -> list[object]:
     own: list[object] = []
     while frame is not None:
         if frame.f_code.co_filename.startswith(_PACKAGE):
-            own.append(frame)
             own += (_locals(frame) or {}).values()
         frame = frame.f_back
     return own

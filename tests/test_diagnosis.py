@@ -1,0 +1,238 @@
+"""Findings and verdicts from evidence alone: no TensorFlow, no program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tenure.causes import CATALOGUE
+from tenure.explain.diagnosis import diagnose, fingerprint
+from tenure.explain.evidence import (
+    CachingDataset,
+    Evidence,
+    Garbage,
+    GrowingGraph,
+    Made,
+    Native,
+    OpenTape,
+    OpSite,
+    Population,
+)
+from tenure.records import Birth, Changed, GivenBack, Holder, Ticks
+
+TICKS = Ticks("tick", "train.step", 100, 15)
+BORN = Birth("train.py", 10, "step", "history.append(loss)")
+HELD = Holder("train.history[*]", ("module train", "history", "[*]"), "train.py", 3)
+
+
+def population(**changes: Any) -> Population:
+    usual = Population(
+        0, "module train", "EagerTensor", 1.0, 66000.0, 65536.0, kinds={"tensor": 1.0}, holder=HELD, birth=BORN
+    )
+    return replace(usual, **changes)
+
+
+def steady(rate: float, **changes: Any) -> Native:
+    return replace(Native(rate, rate * 0.9, rate * 1.1, True, True, False), **changes)
+
+
+def verdict_on(windows: int = 5, **fields: Any) -> Any:
+    return diagnose(Evidence(ticks=TICKS, **fields), windows)
+
+
+def causes(**fields: Any) -> list[str]:
+    return [finding.cause for finding in verdict_on(**fields).findings]
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({}, "tensors-kept"),
+        ({"kinds": {"variable": 1.0, "tensor": 1.0}}, "variables-created-per-step"),
+        ({"kinds": {"model": 1.0, "variable": 6.0}}, "models-kept"),
+        ({"kinds": {"optimizer": 1.0, "variable": 6.0}}, "models-kept"),
+        ({"kinds": {"tape": 1.0}}, "tape-kept"),
+        ({"through": ("exception", "frame")}, "exception-kept"),
+        ({"through": ("lru-cache",), "kinds": {"variable": 1.0}}, "cache-on-method"),
+        ({"views": True, "kinds": {"array": 1.0}}, "numpy-view-kept"),
+        ({"single": True}, "concat-growing-state"),
+        ({"through": ("tensor-array",)}, "tensorarray-grows"),
+        ({"kinds": {"summary-writer": 1.0}}, "summary-writer-recreated"),
+        ({"kinds": {"lookup-table": 1.0}}, "lookup-table-recreated"),
+        ({"kinds": {"function": 1.0, "trace": 1.0}}, "function-recreated"),
+        ({"tier": 2, "root": "TensorFlow's gradient registry", "kinds": {"graph": 2.0}}, "gradient-registry"),
+        ({"tier": 2, "root": "TensorFlow's list of Python functions", "kinds": {}}, "py-function-registry"),
+        ({"type_name": "bytes", "kinds": {}, "tensor_bytes_per_tick": 0.0}, "unattributed-growth"),
+    ],
+)
+def test_a_population_gets_its_cause(changes: dict[str, Any], cause: str) -> None:
+    assert causes(populations=(population(**changes),)) == [cause]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("python-value", "retrace-python-value"),
+        ("shape", "retrace-new-shape"),
+        ("dtype", "retrace-new-shape"),
+        ("object", "retrace-new-object"),
+    ],
+)
+def test_a_retrace_is_told_by_the_argument_that_changed(kind: str, cause: str) -> None:
+    changed = Changed("step", ("17", "18", "19"))
+    grown = population(through=("function",), kinds={"trace": 1.0, "graph": 1.0}, changed=changed, changed_kind=kind)
+    (finding,) = verdict_on(populations=(grown,)).findings
+    assert (finding.cause, finding.changed) == (cause, changed)
+
+
+def test_the_kernels_of_a_retrace_belong_to_it() -> None:
+    grown = population(
+        through=("function",),
+        kinds={"trace": 1.0},
+        changed_kind="python-value",
+        bytes_per_tick=67_000.0,
+        tensor_bytes_per_tick=0.0,
+    )
+    given = (GivenBack("kernel-cache", 180_000.0),)
+    (finding,) = verdict_on(populations=(grown,), autopsy=given, native=steady(480_000.0), differential=True).findings
+    assert finding.cause == "retrace-python-value" and "eager-kernel-cache" in finding.also
+    assert finding.bytes_per_tick == pytest.approx(480_000, rel=0.01)
+
+
+def test_a_new_optimizer_a_round_is_the_kernel_cache_with_its_line() -> None:
+    site = OpSite(replace(BORN, line=18), "VarHandleOp", 0.0, 8.0, Changed("shared_name", ("a", "b", "c")))
+    made = (Made("optimizer", replace(BORN, line=13), 1.0),)
+    (finding,) = verdict_on(
+        autopsy=(GivenBack("kernel-cache", 360_000.0),),
+        native=steady(370_000.0),
+        ops=(site,),
+        made=made,
+        differential=True,
+    ).findings
+    assert (finding.cause, finding.birth.line, finding.also) == ("eager-kernel-cache", 18, ("optimizer-recreated",))
+
+
+def test_seeds_that_change_are_told_from_other_kernels() -> None:
+    site = OpSite(BORN, "RandomStandardNormal", 0.0, 3.0, Changed("seed2", ("4", "5", "6")))
+    assert causes(
+        autopsy=(GivenBack("kernel-cache", 1.8e6),), native=steady(1.8e6), ops=(site,), differential=True
+    ) == ["seeded-random-ops"]
+
+
+def test_kernels_built_while_warming_up_are_no_leak() -> None:
+    """A single release at the end of a run gives back the kernels of every program."""
+    given = (GivenBack("kernel-cache", 40_000.0),)
+    assert verdict_on(autopsy=given).verdict == "flat"
+    assert verdict_on(autopsy=given, native=steady(3000.0)).verdict == "flat"
+
+
+def test_new_scalars() -> None:
+    made = (Made("scalar", BORN, 1000.0),)
+    assert causes(
+        autopsy=(GivenBack("scalar-cache", 650_000.0),), native=steady(660_000.0), scalars=made, differential=True
+    ) == ["eager-scalar-cache"]
+
+
+def test_a_tape_that_still_records_holds_what_nothing_else_does() -> None:
+    tape = OpenTape(True, True, BORN, HELD)
+    assert causes(held_tensor_bytes_per_tick=160_000.0, held_tensors_per_tick=20.0, tapes=(tape,)) == ["tape-left-open"]
+    assert causes(held_tensor_bytes_per_tick=160_000.0, held_tensors_per_tick=20.0) == ["unattributed-growth"]
+
+
+def test_native_growth_goes_to_the_dataset_that_caches_without_end() -> None:
+    endless = CachingDataset("cache() after repeat() without a count", BORN, HELD)
+    (finding,) = verdict_on(native=steady(200_000.0), datasets=(endless,)).findings
+    assert (finding.cause, finding.birth) == ("dataset-cache-unbounded", BORN)
+    assert causes(native=steady(200_000.0)) == ["unattributed-growth"]
+    assert verdict_on(datasets=(endless,)).verdict == "flat"
+
+
+def test_a_graph_that_gets_ops_takes_the_native_growth() -> None:
+    graph = GrowingGraph("the graph", 2.0, BORN, HELD)
+    (finding,) = verdict_on(native=steady(300_000.0), graphs=(graph,)).findings
+    assert (finding.cause, finding.bytes_per_tick) == ("graph-grows-in-session-loop", pytest.approx(300_000))
+
+
+def test_cycles_wait_for_a_collector_that_is_off() -> None:
+    assert causes(garbage=Garbage(10.0, 330_000.0, 320_000.0)) == ["cycles-with-gc-off"]
+
+
+def test_the_wake_of_a_leak_is_no_second_finding() -> None:
+    wake = population(
+        tier=1,
+        root="module tensorflow",
+        type_name="tuple",
+        kinds={},
+        bytes_per_tick=3000.0,
+        tensor_bytes_per_tick=0.0,
+        holder=None,
+        birth=None,
+    )
+    registry = population(
+        tier=2,
+        root="TensorFlow's gradient registry",
+        kinds={"graph": 1.0},
+        bytes_per_tick=9000.0,
+        holder=None,
+        birth=None,
+    )
+    (finding,) = verdict_on(populations=(population(), wake, registry)).findings
+    assert finding.cause == "tensors-kept" and finding.also == ("gradient-registry",)
+    assert finding.bytes_per_tick == pytest.approx(66_000 + 3000 + 9000)
+
+
+def test_two_leaks_are_two_findings_largest_first() -> None:
+    other = population(
+        bytes_per_tick=200_000.0,
+        holder=replace(HELD, text="train.models[*]", line=5),
+        birth=replace(BORN, line=20),
+        kinds={"model": 1.0},
+    )
+    assert causes(populations=(population(), other)) == ["models-kept", "tensors-kept"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"populations": (population(bytes_per_tick=900.0),)}, "flat"),
+        ({"populations": (population(steady=False),)}, "flat"),
+        ({"populations": (population(slowing=True),)}, "inconclusive"),
+        ({"native": steady(6000.0)}, "flat"),
+        ({"native": steady(50_000.0, stands=False)}, "flat"),
+        ({"native": steady(50_000.0, steady=False)}, "flat"),
+        ({"native": steady(50_000.0, slowing=True)}, "inconclusive"),
+        ({}, "flat"),
+    ],
+)
+def test_what_is_no_leak(fields: dict[str, Any], verdict: str) -> None:
+    assert verdict_on(**fields).verdict == verdict
+
+
+def test_too_few_windows_are_inconclusive_and_say_what_would_decide() -> None:
+    told = verdict_on(windows=2, populations=(population(),))
+    assert told.verdict == "inconclusive" and "at least 8" in told.why and told.findings == ()
+
+
+def test_small_growth_is_a_note() -> None:
+    (note,) = verdict_on(populations=(population(bytes_per_tick=900.0),)).notes
+    assert "train.history[*] grows by 900 bytes" in note
+
+
+def test_a_fingerprint_survives_line_shifts_and_indices() -> None:
+    (finding,) = verdict_on(populations=(population(),)).findings
+    moved = replace(
+        finding,
+        birth=replace(BORN, line=99),
+        holder=replace(HELD, text="train.history[17]", line=70),
+        bytes_per_tick=1.0,
+    )
+    assert finding.fingerprint == fingerprint(moved) != ""
+    assert fingerprint(replace(finding, cause="models-kept")) != finding.fingerprint
+
+
+def test_every_cause_that_can_be_told_is_in_the_catalogue() -> None:
+    from tenure.explain import diagnosis
+
+    assert {cause for _, cause in diagnosis._MATCHERS} <= set(CATALOGUE)

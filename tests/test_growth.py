@@ -1,0 +1,80 @@
+"""Growth told from noise: what rises in every window, what only seems to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenure.explain.growth import boundaries, seconds_to_limit, slope, trend
+from tenure.explain.schedule import OpenPlan, plan
+
+TICKS = (30, 55, 86, 110, 135, 160)
+
+
+def test_a_steady_leak_rises_in_each_window_and_has_its_rate() -> None:
+    told = trend(TICKS, [1000.0 + 64 * t for t in TICKS])
+    assert (told.rises, told.steady, told.slowing) == (True, True, False)
+    assert told.rate == pytest.approx(64)
+
+
+def test_what_stops_rising_is_no_growth() -> None:
+    filled = [min(t, 64) * 1000.0 for t in TICKS]
+    assert not trend(TICKS, filled).rises
+
+
+def test_ever_slower_growth_is_told() -> None:
+    told = trend(TICKS, [1e6 * (1 - 0.5 ** (t / 30)) for t in TICKS])
+    assert told.rises and told.slowing
+
+
+@pytest.mark.parametrize("cycles", [60, 90, 140, 200, 220, 300])
+def test_a_sawtooth_is_not_steady_growth_at_the_ticks_that_are_read(cycles: int) -> None:
+    marks = plan(cycles).marks
+    for period in range(2, (marks[-1] - marks[0]) // 2 + 1):
+        told = trend(marks, [float(1000 * (t % period)) for t in marks])
+        assert not (told.rises and told.steady), period
+
+
+def test_the_slope_is_not_moved_by_one_jump() -> None:
+    values = [100.0 * t for t in TICKS]
+    values[3:] = [v + 50_000 for v in values[3:]]
+    found = slope(TICKS, values)
+    assert found.low <= 100 <= found.high
+
+
+@settings(deadline=None)
+@given(st.integers(0, 500), st.integers(1, 3000))
+def test_the_marks_run_from_the_first_to_the_last_tick(first: int, length: int) -> None:
+    marks = boundaries(first, first + length)
+    assert marks[0] == first and marks[-1] == first + length
+    assert list(marks) == sorted(set(marks))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 2000), st.none() | st.integers(0, 2500))
+def test_a_soak_never_calls_its_target_more_often_than_asked(cycles: int, warmup: int | None) -> None:
+    made = plan(cycles, warmup)
+    assert made.marks[-1] <= max(cycles, 1)
+    if cycles >= 8:
+        assert made.marks[-1] < made.explained < made.first_release < cycles
+    if cycles >= 10 and warmup is None:
+        assert made.windows >= 3
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.0001, 3.0), min_size=50, max_size=400), st.floats(0.0, 0.5))
+def test_a_run_of_any_length_keeps_a_bounded_number_of_snapshots(durations: list[float], cost: float) -> None:
+    open_plan, clock = OpenPlan(), 0.0
+    for tick, seconds in enumerate(durations, 1):
+        clock += seconds
+        if open_plan.due(tick, clock, cost):
+            open_plan.taken(tick, clock)
+    assert len(open_plan.kept) <= open_plan.most
+    assert open_plan.kept == sorted(open_plan.kept)
+
+
+def test_the_time_to_the_limit() -> None:
+    assert seconds_to_limit(100.0, 2.0, 1000, 2000) == pytest.approx(20.0)
+    assert seconds_to_limit(0.0, 2.0, 1000, 2000) is None
+    assert seconds_to_limit(100.0, 2.0, 1000, None) is None
