@@ -98,6 +98,7 @@ def _growth_to_dict(growth: Growth | None) -> dict[str, Any] | None:
         "confidence": _figure(growth.confidence),
         "smallest_seen": _figure(growth.smallest_seen),
         "seconds_to_limit": _figure(growth.seconds_to_limit),
+        "limit_bytes": growth.limit_bytes,
     }
 
 
@@ -158,6 +159,7 @@ def _growth_from_dict(value: Mapping[str, Any]) -> Growth:
         confidence=_number(value["confidence"]),
         smallest_seen=_number(value["smallest_seen"]),
         seconds_to_limit=value["seconds_to_limit"],
+        limit_bytes=value.get("limit_bytes"),
     )
 
 

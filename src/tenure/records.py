@@ -59,7 +59,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The argument of a `tf.function` (or attribute of an op) that was new at each tick, with its last values, shortened."""
+    """The argument of a `tf.function` (or attribute of an op) that was new at each tick, and its last values, short."""
 
     argument: str
     values: tuple[str, ...]
@@ -88,7 +88,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Growth of the whole program in bytes a tick with its interval; `smallest_seen` is what this run could have seen."""
+    """Growth of the whole program in bytes a tick with its interval; `smallest_seen` is what this run could have seen.
+
+    `limit_bytes` is the tightest memory limit on the process (cgroup, RLIMIT_AS or the machine's).
+    """
 
     bytes_per_tick: float
     low: float
@@ -96,6 +99,7 @@ class Growth:
     confidence: float
     smallest_seen: float
     seconds_to_limit: float | None = None
+    limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,8 @@ def diagnose(evidence: Evidence, windows: int) -> Verdict:
     drafts += _from_garbage(evidence)
     drafts = _merge(drafts)
     drafts += _from_autopsy(evidence, drafts)
+    for draft in drafts:
+        draft.birth = draft.birth or _line_of_makers(draft.cause, evidence)
     _fold_debris(drafts, evidence)
     drafts += _from_native_rest(evidence, drafts)
     findings = sorted((_finding(d, evidence, windows) for d in drafts if _worth(d, evidence)), key=_rank)
@@ -386,15 +388,44 @@ def _fold_debris(drafts: list[_Draft], evidence: Evidence) -> None:
             drafts.remove(draft)
 
 
+# Whose line stands for a cause when the things themselves do not know theirs: the kinds that come with it, best first.
+_MAKERS = {
+    "gradient-registry": ("fit", "train_on_batch", "gradient-entry", "trace"),
+    "py-function-registry": ("py-function",),
+    "models-kept": ("model", "optimizer"),
+    "variables-created-per-step": ("variable", "keras-variable"),
+    "tape-kept": ("tape",),
+    "tape-left-open": ("tape",),
+    "function-recreated": ("function", "trace"),
+    "retrace-python-value": ("trace",),
+    "retrace-new-shape": ("trace",),
+    "retrace-new-object": ("trace",),
+    "summary-writer-recreated": ("summary-writer",),
+    "lookup-table-recreated": ("lookup-table",),
+    "dataset-recreated": ("dataset",),
+    "session-not-closed": ("session",),
+    "tensorarray-grows": ("tensor-array",),
+}
+
+
+def _line_of_makers(cause: str, evidence: Evidence) -> Birth | None:
+    for kind in _MAKERS.get(cause, ()):
+        made = [m for m in evidence.made if m.kind == kind and m.per_tick >= 0.05]
+        if made:
+            return max(made, key=lambda m: m.per_tick).birth
+    return None
+
+
 def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     native = evidence.native
     if native is None or not native.stands or not native.steady:
         return []
     total = native.bytes_per_tick + native.python_bytes_per_tick
     rest = total - sum(d.bytes for d in drafts if d.kind == "leak")
-    if rest < NATIVE_FLOOR or rest < 0.1 * total:
-        return []
     carriers = [d for d in drafts if d.native_weight and d.kind == "leak" and d.steady and not d.autopsied]
+    # Things with native weight that multiply are a witness of their own: half the drift of a healthy program will do.
+    if rest < (NATIVE_FLOOR / 4 if carriers else NATIVE_FLOOR) or rest < 0.1 * total:
+        return []
     if carriers:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
         host.bytes += rest

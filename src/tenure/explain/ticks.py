@@ -117,6 +117,7 @@ class TickSource:
         self._over = True
         self._pid = os.getpid()
         self._sampler_runs = False
+        self._native = 0
         self._fit_depth = self._batches = 0
         self._unhook: Callable[[], None] | None = None
         self._posted = False
@@ -141,7 +142,7 @@ class TickSource:
         # A forked child has no sampler and no tick; 3.12 warns of a fork beside threads, so ours ends before it.
         os.register_at_fork(
             before=_weakly(self._halt_sampler),
-            after_in_parent=_weakly(self._launch_sampler),
+            after_in_parent=_weakly(self._forked_one),
             after_in_child=_weakly(self._forked),
         )
 
@@ -265,6 +266,23 @@ class TickSource:
             self._halt = True
             self._ended.acquire(timeout=0.5)
             self._sampler_runs = False
+            for _ in range(100):  # CPython counts threads in /proc when it warns of a fork: ours must be gone there
+                if not os.path.exists(f"/proc/self/task/{self._native}"):
+                    break
+                time.sleep(0.0002)
+
+    def _forked_one(self) -> None:
+        # 3.13 counts the threads after this hook has run, so the sampler comes back only when `os.fork` has returned
+        if self._post is None:
+            self._launch_sampler()
+        elif not self._over:
+            self._ask_main(self._relaunch)
+
+    def _relaunch(self, frame: types.FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_filename.startswith(_HERE):
+            self._jobs.append(self._relaunch)  # still in a hook of ours
+        else:
+            self._launch_sampler()
 
     def _forked(self) -> None:
         self._over = True
@@ -272,6 +290,7 @@ class TickSource:
 
     def _sample(self, ended: Any) -> None:
         me = _thread.get_ident()
+        self._native = _thread.get_native_id()
         pause = SEARCH_SECONDS
         try:
             while not self._stopping():
@@ -502,6 +521,8 @@ class TickSource:
             interrupted = None
         for job in jobs:
             job(interrupted)
+        if self._jobs and not self._posted and self._post is not None:
+            self._posted = self._post()
 
     def _resolve_on_main(self, frame: types.FrameType | None) -> None:
         new, self._pending = self._pending, None

@@ -27,12 +27,12 @@ from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder
 from tenure.observe.snapshot import Look, Snapshot, look
 from tenure.probes import process, read
+from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
 
 __all__ = ["MIN_GROWTH", "Watching"]
 
 MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
-_PYTHON_BLOCK = 80  # bytes: the mean of the blocks that a TensorFlow program's small objects take, measured
 _SAMPLE_SECONDS = 0.05
 _MOST_SAMPLES = 4096
 
@@ -199,7 +199,7 @@ class Watching:
             told.rises and rate.value > 0,
             told.steady,
             told.slowing,
-            _PYTHON_BLOCK * python.rate if python.rises else 0.0,
+            BLOCK_BYTES * python.rate if python.rises else 0.0,
         )
 
     def _ticks(self) -> Ticks:
@@ -273,7 +273,7 @@ class Watching:
         rss = self._samples[-1].rss if self._samples else None
         left = seconds_to_limit(total, per_tick, rss, limit.bytes if limit else None)
         smallest = max(self._min_growth, NATIVE_FLOOR if native is None or not native.steady else self._min_growth)
-        return Growth(total, low, high, confidence, smallest, left)
+        return Growth(total, low, high, confidence, smallest, left, limit.bytes if limit else None)
 
     def _seconds_per_tick(self) -> float:
         if len(self._samples) < 2 or self._samples[-1].tick == self._samples[0].tick:

@@ -166,7 +166,8 @@ def headline(report: Report) -> list[str]:
         return [rate(sum(known), ticks.unit), seen] if known else [seen]
     phrases = [rate(growth.bytes_per_tick, ticks.unit), f"{seen}{_interval(growth)}"]
     if growth.seconds_to_limit is not None and math.isfinite(growth.seconds_to_limit):
-        phrases.append(f"the memory is full in {human_duration(growth.seconds_to_limit)} at this rate")
+        full = "the memory is" if growth.limit_bytes is None else f"{human_bytes(growth.limit_bytes)} are"
+        phrases.append(f"{full} full in {human_duration(growth.seconds_to_limit)} at this rate")
     return phrases
 
 

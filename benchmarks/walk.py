@@ -1,0 +1,154 @@
+"""How much CPU and memory one walk of the object graph takes: the C module, its Python twin, objgraph.
+
+    python benchmarks/walk.py [--objects 1000000] [--runs 5] [--json FILE]
+
+Builds a heap of a million objects that the collector knows (with TensorFlow and tensors in it where it is installed) and
+prints medians of alternating runs, in CPU seconds. The figures that carry a claim: paths to all TensorFlow objects, the
+same with groups, the twin against the C module, the walk's own memory an object. Run it on an idle core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from tenure.probes import _heap_python, heap
+
+
+class Record:
+    """What a program keeps a lot of: a few attributes, a list, a dict."""
+
+    def __init__(self, number: int, rng: random.Random) -> None:
+        self.number = number
+        self.values = [rng.random() for _ in range(4)]
+        self.facts = {"number": number, "text": str(number), "pair": (number, self.values)}
+
+
+def build(wanted: int) -> tuple[list[Any], tuple[type, ...]]:
+    """Records until the collector knows `wanted` objects, tensors among them; and the types to look for."""
+    rng = random.Random(7)
+    kept: list[Any] = []
+    types: tuple[type, ...] = (Record,)
+    if find_spec("tensorflow") is not None:
+        import tensorflow as tf
+
+        kept += [{"step": i, "loss": tf.constant(float(i))} for i in range(2000)]
+        kept += [tf.Variable(float(i)) for i in range(200)]
+        types = (type(kept[0]["loss"]), type(kept[-1]), tf.Graph, tf.Operation)
+    gc.collect()
+    gc.freeze()  # building would be quadratic in the collector otherwise
+    while (missing := wanted - gc.get_freeze_count() - len(gc.get_objects())) > 0:
+        # a record is 4 objects for the collector, its dict of numbers included
+        kept += [Record(i, rng) for i in range(max(1, missing // 4))]
+    rng.shuffle(kept)  # a program's objects do not lie in memory as they are walked
+    gc.unfreeze()
+    return kept, types
+
+
+def measure(turns: dict[str, Any], runs: int) -> dict[str, list[float]]:
+    """CPU seconds of each, in turn, so that a busy moment of the machine hits them all."""
+    seconds: dict[str, list[float]] = {name: [] for name in turns}
+    for _ in range(runs):
+        for name, turn in turns.items():
+            began = time.process_time()
+            turn()
+            seconds[name].append(time.process_time() - began)
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    if not heap.NATIVE:
+        sys.exit("the C module is not built: there is nothing to compare")
+    kept, types = build(asked.objects)
+    globals()["kept"] = kept
+    native = heap._walker
+    modules = heap.module_roots(lambda name, module: name == "__main__")
+    fixed: dict[str, Any] = {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
+
+    def walk(walker: Any, groups: bool, **more: Any) -> heap.Heap:
+        heap._walker = walker
+        try:
+            return heap.walk(modules.roots, select_types=types, paths=True, groups=groups, **fixed, **more)
+        finally:
+            heap._walker = native
+
+    turns: dict[str, Any] = {
+        "c": lambda: walk(native, False),
+        "c groups": lambda: walk(native, True),
+        "c groups unreached": lambda: walk(native, True, unreached=True),
+        "python": lambda: walk(_heap_python, False),
+        "python groups": lambda: walk(_heap_python, True),
+    }
+    plain, grouped = walk(native, False), walk(native, True)
+    counts = {
+        "objects the collector knows": len(gc.get_objects()),
+        "objects reached": plain.objects,
+        "references": plain.edges,
+        "objects found with paths": len(plain.found),
+        "groups": len(grouped.groups or ()),
+    }
+    memory, memory_groups = plain.walk_bytes / plain.objects, grouped.walk_bytes / grouped.objects
+    one = plain.found[-1].obj
+    del plain, grouped
+    seconds = measure(turns, asked.runs)
+    objgraph_seconds = _objgraph(one)
+    c, c_groups, python = (statistics.median(seconds[name]) for name in ("c", "c groups", "python"))
+
+    for name, count in counts.items():
+        print(f"{name:34} {count:12,}")
+    for name, all_seconds in seconds.items():
+        low, high = min(all_seconds), max(all_seconds)
+        print(f"{name:34} {statistics.median(all_seconds):12.3f} CPU-s   {low:.3f} to {high:.3f}")
+    print(f"{'the twin takes':34} {python / c:12.1f} times as long")
+    print(f"{'own memory':34} {memory:12.1f} bytes an object   with groups {memory_groups:.1f}")
+    if objgraph_seconds is not None:
+        print(f"{'objgraph, a chain to one object':34} {objgraph_seconds:12.3f} CPU-s")
+    if asked.json:
+        million = f"a heap of {counts['objects the collector knows']:,} objects"
+        rows = [
+            _row("paths to all TensorFlow objects", c, 0.12, "CPU-s", million),
+            _row("the same with groups", c_groups, 0.25, "CPU-s", million),
+            _row("C walk against its Python twin", c / python, 0.1, "ratio", f"the twin, {python:.2f} CPU-s"),
+            _row("own memory of the walk", memory, 48, "bytes an object", f"{counts['objects reached']:,} objects reached"),
+        ]
+        if objgraph_seconds is not None:
+            against = f"objgraph.find_backref_chain for one object, {objgraph_seconds:.2f} CPU-s"
+            rows.append(_row("all paths against objgraph's one", c / objgraph_seconds, 1, "ratio", against))
+        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _objgraph(one: object) -> float | None:
+    if find_spec("objgraph") is None:
+        return None
+    import objgraph
+
+    began = time.process_time()
+    objgraph.find_backref_chain(one, objgraph.is_proper_module, max_depth=20)
+    return time.process_time() - began
+
+
+def _row(claim: str, figure: float, goal: float, unit: str, against: str) -> dict[str, Any]:
+    met = figure <= goal
+    return {"claim": claim, "figure": round(figure, 4), "goal": goal, "unit": unit, "met": met, "against": against}
+
+
+if __name__ == "__main__":
+    main()
