@@ -17,7 +17,7 @@ import numpy as np
 from tenure.explain.evidence import Garbage, Population
 from tenure.explain.growth import Trend, trend
 from tenure.observe import retention
-from tenure.observe.snapshot import Ints, Look, Snapshot, Tree, kinds, look
+from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look
 from tenure.probes import heap, read
 from tenure.records import Birth, Changed, Holder
 
@@ -331,12 +331,16 @@ def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:
     return (told.rate, counted.rate) if told.rises and told.steady else (0.0, 0.0)
 
 
-def garbage(snapshots: Sequence[Snapshot], birth: Birth | None) -> Garbage | None:
-    """Unreachable cycles that rose in every window; None when they did not."""
+def garbage(
+    snapshots: Sequence[Snapshot], found: Sequence[heap.Found] = (), site_of: Callable[[object], Birth | None] | None = None
+) -> Garbage | None:
+    """Unreachable cycles that rose in every window; None when they did not. `found`: among them things with a line."""
     ticks = [s.tick for s in snapshots]
     told = trend(ticks, [float(s.garbage[1] + s.garbage[2]) for s in snapshots], noise=512.0)
     if not (told.rises and told.steady):
         return None
     objects = trend(ticks, [float(s.garbage[0]) for s in snapshots]).rate
     tensors = trend(ticks, [float(s.garbage[2]) for s in snapshots]).rate
-    return Garbage(objects, told.rate, tensors, birth)
+    lines = Counter(site_of(f.obj) for f in found if f.tier == GARBAGE_TIER) if site_of is not None else Counter()
+    lines.pop(None, None)
+    return Garbage(objects, told.rate, tensors, lines.most_common(1)[0][0] if lines else None)

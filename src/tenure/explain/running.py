@@ -160,7 +160,7 @@ class RunWatching(Watching):
         found = populations.describe(tops, used, looked, births.site_of, self._cut())
         off = not gc.isenabled() or gc.get_freeze_count() > 0
         self._witnesses.gather(births, max(self._explain_ticks - 1, 1), tick, self._cut())
-        explained = _Explained(found, populations.garbage(used, None) if off else None, self._witnesses.told())
+        explained = _Explained(found, populations.garbage(used, looked.found, births.site_of) if off else None, self._witnesses.told())
         return _Reading(
             replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops), explained
         )

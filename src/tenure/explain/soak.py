@@ -92,7 +92,7 @@ class SoakWatching(Watching):
         tops = populations.growing(used, looked.tree)
         self._populations = populations.describe(tops, used, looked, births.site_of, self._cut())
         off = not gc.isenabled() or gc.get_freeze_count() > 0
-        self._garbage = populations.garbage(used, None) if off else None
+        self._garbage = populations.garbage(used, looked.found, births.site_of) if off else None
         self._witnesses.gather(births, max(tick - self._plan.marks[-1] - 1, 1), tick, self._cut())
         births.explain_ops(False)
         self._store_report()

@@ -164,7 +164,7 @@ class Watching:
         used = self._used()
         if len(used) < 3:
             return False
-        if populations.held_tensors(used)[0] > 0 or populations.garbage(used, None) is not None:
+        if populations.held_tensors(used)[0] > 0 or populations.garbage(used) is not None:
             return True
         native = self._native()
         return native is not None and native.stands and native.bytes_per_tick >= NATIVE_FLOOR / 2

@@ -460,6 +460,12 @@ static uint32_t new_group(Walk *w, uint64_t key, uint32_t parent, PyObject *labe
     return (uint32_t)w->n_groups++;
 }
 
+static int same_step(const Walk *w, uint32_t a, uint32_t b)
+{
+    return w->groups[a].label_hash == w->groups[b].label_hash &&
+           w->info[w->groups[a].info].hash == w->info[w->groups[b].info].hash;
+}
+
 static uint32_t find_group(Walk *w, uint32_t parent, PyObject *label, uint32_t info_index)
 {
     Info *info = &w->info[info_index];
@@ -491,7 +497,9 @@ static uint32_t find_group(Walk *w, uint32_t parent, PyObject *label, uint32_t i
         uint32_t up = parent;
         for (int i = 0; i < RECURSION && w->groups[up].parent != NONE; i++, up = w->groups[up].parent) {
             if (w->info[w->groups[up].info].type->tp_flags & Py_TPFLAGS_TYPE_SUBCLASS) break; /* a class ends a structure */
-            if (w->groups[up].label_hash == label_hash && w->info[w->groups[up].info].hash == info->hash) {
+            /* two steps must repeat, not one: a variable's __dict__ is not the __dict__ of the wrapper that lists it */
+            if (w->groups[up].label_hash == label_hash && w->info[w->groups[up].info].hash == info->hash &&
+                same_step(w, parent, w->groups[up].parent)) {
                 group = up;
                 break;
             }

@@ -155,7 +155,9 @@ class _Groups:
             for _ in range(RECURSION):
                 if self.parents[up] < 0 or self.infos[up].flags & TYPE:
                     break
-                if self.label_hashes[up] == label_hash and self.infos[up].hash == info.hash:
+                alike = self.label_hashes[up] == label_hash and self.infos[up].hash == info.hash
+                # Two steps must repeat, not one: a variable's __dict__ is not that of the wrapper that lists it.
+                if alike and self._same_step(parent, self.parents[up]):
                     return up
                 up = self.parents[up]
             if len(self.keys) >= GROUPS_MAX:
@@ -172,6 +174,9 @@ class _Groups:
         if key in self.most:
             self.samples[len(self.keys) - 1] = []
         return len(self.keys) - 1
+
+    def _same_step(self, a: int, b: int) -> bool:
+        return self.label_hashes[a] == self.label_hashes[b] and self.infos[a].hash == self.infos[b].hash
 
     def result(self) -> tuple[Any, ...]:
         return (
