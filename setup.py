@@ -1,4 +1,4 @@
-"""What pyproject.toml can't say: the optional C walk of the heap, and the start-up hook.
+"""What pyproject.toml can't say: the optional C modules, and the start-up hook.
 
 The hook is one line in `tenure_run.pth`, which Python reads at each start. It costs nothing unless TENURE_RUN is set;
 then it does what `tenure run` does, for programs whose command line can't be changed.
@@ -36,6 +36,8 @@ setup(
     ext_modules=[
         # Optional: without a compiler the install goes on, and probes/heap.py walks in Python (10-12 times slower).
         Extension("tenure.probes._heap", ["src/tenure/probes/_heap.c"], optional=True),
+        # Optional too: observe/births.py walks over frames in Python then.
+        Extension("tenure.probes._births", ["src/tenure/probes/_births.c"], optional=True),
     ],
     cmdclass={"build_py": BuildWithHook},
 )

@@ -1,6 +1,6 @@
 """How much CPU and memory one walk of the object graph takes: the C module, its Python twin, objgraph.
 
-    python benchmarks/walk.py [--objects 1000000] [--runs 5] [--json FILE]
+    python benchmarks/walk.py [--objects 1000000] [--runs 5] [--scattered] [--json FILE]
 
 Builds a heap of a million objects that the collector knows (with TensorFlow and tensors in it where it is installed) and
 prints medians of alternating runs, in CPU seconds. The figures that carry a claim: paths to all TensorFlow objects, the
@@ -37,8 +37,11 @@ class Record:
         self.facts = {"number": number, "text": str(number), "pair": (number, self.values)}
 
 
-def build(wanted: int) -> tuple[list[Any], tuple[type, ...]]:
-    """Records until the collector knows `wanted` objects, tensors among them; and the types to look for."""
+def build(wanted: int, scattered: bool) -> tuple[list[Any], tuple[type, ...]]:
+    """Records until the collector knows `wanted` objects, tensors among them; and the types to look for.
+
+    `scattered`: they do not lie in memory in the order of the walk, the worst case for the caches.
+    """
     rng = random.Random(7)
     kept: list[Any] = []
     types: tuple[type, ...] = (Record,)
@@ -53,7 +56,8 @@ def build(wanted: int) -> tuple[list[Any], tuple[type, ...]]:
     while (missing := wanted - gc.get_freeze_count() - len(gc.get_objects())) > 0:
         # a record is 4 objects for the collector, its dict of numbers included
         kept += [Record(i, rng) for i in range(max(1, missing // 4))]
-    rng.shuffle(kept)  # a program's objects do not lie in memory as they are walked
+    if scattered:
+        rng.shuffle(kept)
     gc.unfreeze()
     return kept, types
 
@@ -73,11 +77,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objects", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--scattered", action="store_true", help="objects in random order in memory: the worst case")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     if not heap.NATIVE:
         sys.exit("the C module is not built: there is nothing to compare")
-    kept, types = build(asked.objects)
+    kept, types = build(asked.objects, asked.scattered)
     globals()["kept"] = kept
     native = heap._walker
     modules = heap.module_roots(lambda name, module: name == "__main__")
@@ -122,7 +127,8 @@ def main() -> None:
     if objgraph_seconds is not None:
         print(f"{'objgraph, a chain to one object':34} {objgraph_seconds:12.3f} CPU-s")
     if asked.json:
-        million = f"a heap of {counts['objects the collector knows']:,} objects"
+        layout = "scattered in memory" if asked.scattered else "in the order they were made"
+        million = f"a heap of {counts['objects the collector knows']:,} objects {layout}"
         rows = [
             _row("paths to all TensorFlow objects", c, 0.12, "CPU-s", million),
             _row("the same with groups", c_groups, 0.25, "CPU-s", million),

@@ -63,15 +63,26 @@ def test_a_soak_never_calls_its_target_more_often_than_asked(cycles: int, warmup
 
 
 @settings(deadline=None)
-@given(st.lists(st.floats(0.0001, 3.0), min_size=50, max_size=400), st.floats(0.0, 0.5))
-def test_a_run_of_any_length_keeps_a_bounded_number_of_snapshots(durations: list[float], cost: float) -> None:
-    open_plan, clock = OpenPlan(), 0.0
+@given(st.lists(st.floats(0.0001, 3.0), min_size=50, max_size=400))
+def test_a_run_of_any_length_keeps_a_bounded_number_of_snapshots(durations: list[float]) -> None:
+    open_plan = OpenPlan()
     for tick, seconds in enumerate(durations, 1):
-        clock += seconds
-        if open_plan.due(tick, clock, cost):
-            open_plan.taken(tick, clock)
+        if open_plan.due(tick, seconds):
+            open_plan.taken(tick, seconds)
     assert len(open_plan.kept) <= open_plan.most
     assert open_plan.kept == sorted(open_plan.kept)
+    # The newest snapshot is never further back than a third of the run.
+    assert open_plan.kept[-1] >= len(durations) * 0.6
+
+
+def test_slow_ticks_are_read_one_by_one_and_fast_ones_ever_further_apart() -> None:
+    for seconds, expected in ((2.0, [2, 3, 4, 5, 6, 7, 8, 9, 10]), (0.01, [8])):
+        open_plan, read = OpenPlan(), []
+        for tick in range(1, 11):
+            if open_plan.due(tick, seconds):
+                open_plan.taken(tick, seconds)
+                read.append(tick)
+        assert read == expected
 
 
 def test_the_time_to_the_limit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -307,12 +308,21 @@ def test_too_few_cycles_are_inconclusive_and_say_how_many_decide(soak: Soak, cyc
     assert result.exit_code == 4, result.output
     report = json.loads(Path("out.json").read_text())
     assert report["verdict"] == "inconclusive"
-    assert "at least 8" in report["why"]
+    assert "at least 10" in report["why"]
     assert report["ticks"]["count"] == cycles
 
 
-def test_eight_cycles_decide(soak: Soak) -> None:
-    assert soak("--cycles", "8", "job.py:no_index").exit_code == 0
+def test_as_many_cycles_as_it_asks_for_decide(soak: Soak) -> None:
+    assert soak("--cycles", "9", "job.py:leaks").exit_code == 4
+    assert soak("--cycles", "10", "job.py:leaks").exit_code == 1
+
+
+def test_a_long_warmup_needs_more_cycles_and_says_how_many(soak: Soak) -> None:
+    result = soak("--cycles", "20", "--warmup", "40", "--json", "out.json", "job.py:leaks")
+    assert result.exit_code == 4
+    needed = re.search(r"at least (\d+) would decide", json.loads(Path("out.json").read_text())["why"])
+    assert needed is not None and int(needed[1]) > 43
+    assert soak("--cycles", needed[1], "--warmup", "40", "job.py:leaks").exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -377,13 +387,13 @@ def test_a_target_that_raises_while_it_is_timed(soak: Soak) -> None:
     assert json.loads(Path("out.json").read_text())["program"] == ["job.py:broken"]
 
 
-@pytest.mark.parametrize("option", ["--setup", "--teardown"])
-def test_a_setup_that_raises_is_its_own_traceback(soak: Soak, option: str) -> None:
+@pytest.mark.parametrize(("option", "count"), [("--setup", 0), ("--teardown", 9)])
+def test_a_setup_that_raises_is_its_own_traceback(soak: Soak, option: str, count: int) -> None:
     result = soak("--cycles", "9", option, "broken", "--json", "out.json", "job.py:cycle")
     assert result.exit_code == 2
     assert result.output.rstrip().endswith("LookupError: no such thing")
     assert "tenure/" not in result.output.partition("Traceback")[2]
-    assert Path("out.json").exists() == (option == "--teardown")  # nine cycles were watched: their report is kept
+    assert json.loads(Path("out.json").read_text())["ticks"]["count"] == count
 
 
 def test_a_class_that_can_not_be_made_is_its_own_traceback(soak: Soak) -> None:

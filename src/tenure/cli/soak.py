@@ -5,18 +5,23 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from tenure.cli.output import check_writable, fail, require_tensorflow, show, write_outputs
+
+if TYPE_CHECKING:
+    from tenure.explain.soak import TargetFailed
 
 __all__ = ["EXIT", "command"]
 
@@ -65,23 +70,34 @@ def command(
     if cycles is not None and duration is not None:
         _fail("give --cycles or --for, not both")
     if cycles is not None and cycles < 1:
-        _fail(f"--cycles is {cycles}; at least 1 is needed, and 8 or more to tell growth from warm-up")
+        from tenure.explain.soak import least_cycles
+
+        _fail(f"--cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth from warm-up")
     if warmup is not None and warmup < 0:
         _fail(f"--warmup is {warmup}; it can't be negative")
     seconds = _seconds(duration) if duration is not None else None
-    check_writable("tenure soak", json_file, html_file, record)
+    if target.startswith("-"):
+        _fail(_no_option(target))
+    files = {"--json": json_file, "--report": html_file, "--record": record}
+    check_writable("tenure soak", *files.values())
+    places = {option: Path(file).absolute() for option, file in files.items() if file is not None and file != "-"}
+    if len(set(places.values())) < len(places):
+        _fail(f"{' and '.join(places)} name the same file; give each its own")
     require_tensorflow("tenure soak")
     from tenure.observe.births import Births
 
     births = Births()
-    births.start()  # before the import, so that what it makes is known too
+    try:
+        births.start()  # before the import, so that what it makes is known too
+    except Exception:  # the soak starts them again, and its report says what is missing
+        births = Births()
     module, function = _load(target, args)
     before, after = _helper(module, setup, target), _helper(module, teardown, target)
     from tenure.explain.soak import TargetFailed, soak
     from tenure.observe.recording import RecordingError
 
     progress = _Progress()
-    failed: BaseException | None = None
+    failed: TargetFailed | None = None
     try:
         with progress:
             report = soak(
@@ -97,15 +113,36 @@ def command(
                 births=births,
             )
     except TargetFailed as error:
-        report, failed = error.report, error.__cause__
+        report, failed = error.report, error
     except RecordingError as error:
-        _fail(str(error))
+        _fail(str(error).rstrip("."))
+    except KeyboardInterrupt:
+        _fail("stopped by Ctrl-C before there was a report")
     write_outputs("tenure soak", report, json_file, html_file, redact)
     show(report, recording=record, html=html_file, redact=redact)
     if failed is not None:
-        sys.stderr.write(_users_traceback(failed))
+        _tell(failed)
         raise SystemExit(2)
     raise SystemExit(EXIT[report.verdict])
+
+
+def _tell(failed: TargetFailed) -> None:
+    """Says what ended the soak: the program's own traceback, or one sentence where it asked to exit."""
+    cause = failed.__cause__
+    if isinstance(cause, SystemExit):
+        status = 0 if cause.code is None else cause.code
+        sys.stderr.write(
+            f"tenure soak: {failed.part} asked to exit (exit status {status}) at cycle {failed.tick}; "
+            "leave sys.exit to the program's main part.\n"
+        )
+    elif cause is not None:
+        sys.stderr.write(_users_traceback(cause))
+
+
+def _no_option(word: str) -> str:
+    known = [name for parameter in command.params for name in parameter.opts if name.startswith("-")]
+    near = difflib.get_close_matches(word.partition("=")[0], known, 1)
+    return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "; see tenure soak --help")
 
 
 class _Progress:
@@ -148,11 +185,14 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
     if not colon or not where or not name:
         _fail(f"the target is {target!r}; give path.py:function or package.module:function")
     sys.argv = [where, *args]
-    is_path = where.endswith(".py") or os.sep in where
+    spec = _spec_of_path(where) if where.endswith(".py") or os.sep in where else None
     try:
-        module = _module_from_path(where) if is_path else _module_by_name(where)
+        module = _module_of(spec) if spec is not None else _module_by_name(where)
     except SyntaxError as error:
-        _fail(f"{where} has a syntax error on line {error.lineno}: {error.msg}")
+        file = where if error.filename is None else os.path.relpath(error.filename)
+        _fail(f"{file} has a syntax error on line {error.lineno}: {error.msg}")
+    except _NoModule:
+        _fail(f"no module named {where!r} from here; give path.py:function, or start in the folder that holds it")
     except SystemExit as error:
         _fail(
             f"{where} ended while it was imported (exit status {error.code}); "
@@ -169,13 +209,30 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
             hint = f"; did you mean {near[0]!r}?" if near else ""
             _fail(f"{where} has no function {name!r}{hint}")
     if isinstance(found, type):
-        found = found()
+        try:
+            found = found()
+        except Exception as error:
+            sys.stderr.write(_users_traceback(error))
+            _fail(f"{target} can't be made without arguments: {type(error).__name__}: {error}")
     if not callable(found):
         _fail(f"{target} is {type(found).__name__}, not a function")
+    _check_arguments(target, found)
     return module, found
 
 
-def _module_from_path(where: str) -> ModuleType:
+def _check_arguments(target: str, function: Callable[..., Any]) -> None:
+    """Fails for a target that can't be called with the index alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in callables tell no signature
+        return
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    more = [p.name for place, p in enumerate(required) if place > 0 or p.kind is p.KEYWORD_ONLY]
+    if more:
+        _fail(f"{target} also needs {', '.join(more)}; a target gets the cycle's number or nothing")
+
+
+def _spec_of_path(where: str) -> ModuleSpec:
     path = Path(where)
     if path.is_dir():
         _fail(f"{where} is a directory; give a Python file and a function: {where}/file.py:function")
@@ -186,10 +243,19 @@ def _module_from_path(where: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         _fail(f"{where} is no Python file")
+    return spec
+
+
+def _module_of(spec: ModuleSpec) -> ModuleType:
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+class _NoModule(Exception):
+    """The module that was named is not there (one that it imports is another matter)."""
 
 
 def _module_by_name(where: str) -> ModuleType:
@@ -198,7 +264,7 @@ def _module_by_name(where: str) -> ModuleType:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
-            _fail(f"no module named {where!r} from here; give path.py:function, or start in the folder that holds it")
+            raise _NoModule from error
         raise
 
 

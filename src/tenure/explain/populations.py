@@ -172,7 +172,7 @@ def _population(
     holder = _holder(chosen)
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
-    viewed, kept = _views(members, top, span)
+    viewed, kept = _views(samples or members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
         root=tree.root(index),
@@ -282,9 +282,9 @@ def _retraced(samples: Sequence[heap.Found]) -> tuple[str | None, Changed | None
     return name, Changed(changed.argument, tuple(changed.values)), changed.kind
 
 
-def _views(members: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
+def _views(samples: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
     """Whether these are small views of large buffers, and the bytes a tick they keep that no count has seen yet."""
-    arrays = [f.obj for f in members if isinstance(f.obj, np.ndarray)]
+    arrays = [f.obj for f in samples if isinstance(f.obj, np.ndarray)]
     if not arrays or top.single:
         return False, 0.0
     from tenure.probes.tf import handles

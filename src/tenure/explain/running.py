@@ -30,7 +30,7 @@ __all__ = ["RunWatching"]
 
 _MOST_EXPLAINED = 4
 _LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
-_PATIENCE = 6.0  # seconds that a program may wait for readings in all, beside 2 % of its time
+_PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class RunWatching(Watching):
         self._pending: tuple[int, Aside[_Reading] | _Reading] | None = None
         self._pause = 0.05
         self._waited = 0.0
-        self._read_at = 0.0
+        self._own_tick = 0.0
+        self._left_at: float | None = None
         self._began = time.monotonic()
         self._tops: dict[int, float] = {}
         self._known: set[int] = set()
@@ -92,6 +93,16 @@ class RunWatching(Watching):
     # ------------------------------------------------------------------------------------------ at a tick
 
     def _at_tick(self, tick: int, now: float) -> None:
+        if self._left_at is not None:
+            own = now - self._left_at
+            # One tick that waited for a core or for copied pages does not make a program slow.
+            self._own_tick = own if tick <= 3 else min(own, 1.5 * self._own_tick + 1e-4)
+        try:
+            self._read_when_due(tick, now)
+        finally:
+            self._left_at = time.monotonic()
+
+    def _read_when_due(self, tick: int, now: float) -> None:
         self._take_answer(0.0)
         if tick >= 2 and self._made_since is None:
             self._made_since = tick
@@ -103,7 +114,7 @@ class RunWatching(Watching):
                 self._wait()
                 self._read(tick, explain=True)
                 return
-        if self._open.due(tick, now - self._waited, self._pause):
+        if self._open.due(tick, self._own_tick):
             if self._pending is not None and self._waited < _PATIENCE + 0.02 * (now - self._began):
                 # A short program is over before the copies have answered: it waits for some, a long one for none.
                 self._wait()
@@ -128,7 +139,6 @@ class RunWatching(Watching):
         except OSError:
             aside = None
         self._pending = (tick, aside if aside is not None else work())
-        self._read_at = time.monotonic() - self._waited
         self._pause = time.perf_counter() - began
         if explain:
             self._explain_from = None
@@ -187,7 +197,7 @@ class RunWatching(Watching):
             self._waterfall_start = waterfall(
                 self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes
             )
-        for dropped in self._open.taken(tick, self._read_at):
+        for dropped in self._open.taken(tick, self._own_tick):
             self._snapshots.pop(dropped, None)
             self._marks.pop(dropped, None)
         if answer.explained is not None:

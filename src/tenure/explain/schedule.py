@@ -40,6 +40,9 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
     return FixedPlan(cycles, start, boundaries(start, last), last + explain, last + explain + 1)
 
 
+_SLOW = 0.3  # seconds: a reading's usual cost; ticks that take longer are read one by one at first
+
+
 @dataclass(slots=True)
 class OpenPlan:
     """When to read the heap in a run of unknown length: at ticks half as far again, at each tick while ticks are slow.
@@ -50,29 +53,16 @@ class OpenPlan:
 
     most: int = 12
     kept: list[int] = field(default_factory=list)
-    next_tick: int = 8
-    _last: tuple[int, float] | None = None
+    next_tick: int = 2
 
-    def due(self, tick: int, seconds: float, cost: float) -> bool:
-        """Whether to read now, given the clock and what a reading costs in seconds.
+    def due(self, tick: int, seconds_per_tick: float) -> bool:
+        """Whether to read now, given the program's own time a tick. The first tick that is read is 2, or 8 if fast."""
+        return tick >= self.next_tick and (tick >= 8 or bool(self.kept) or seconds_per_tick > _SLOW)
 
-        A program of a few slow ticks (a fit each) is read at every tick: readings take a fifth of the time at most.
-        """
-        if tick >= self.next_tick:
-            return True
-        last = self._last
-        if last is None:
-            self._last = (tick, seconds)
-            return False
-        return tick < 8 and tick > last[0] and seconds - last[1] > 5 * cost
-
-    def taken(self, tick: int, seconds: float) -> list[int]:
+    def taken(self, tick: int, seconds_per_tick: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
-        slow = self._last is not None and tick > self._last[0] and tick <= 16
-        per_tick = (seconds - self._last[1]) / (tick - self._last[0]) if self._last is not None and slow else 0.0
-        self._last = (tick, seconds)
-        self.next_tick = tick + 1 if per_tick > 0.5 else tick + max(1, tick // 2)
+        self.next_tick = tick + (1 if seconds_per_tick > _SLOW and tick < 16 else max(1, tick // 2))
         if len(self.kept) <= self.most:
             return []
         dropped = self.kept[1:-4:2]

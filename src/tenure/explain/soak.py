@@ -7,16 +7,21 @@ async. Work that should not count goes into `setup` and `teardown`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
+import itertools
+import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tenure.explain import populations
 from tenure.explain.autopsy import Autopsy
-from tenure.explain.growth import least_cycles
+from tenure.explain.diagnosis import Verdict
 from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
@@ -24,7 +29,15 @@ from tenure.observe.memory import waterfall
 from tenure.observe.snapshot import Look, Snapshot
 from tenure.records import Report
 
-__all__ = ["SoakWatching", "TargetFailed", "soak"]
+__all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak"]
+
+
+_CYCLES = 60
+
+
+def least_cycles(warmup: int | None = None) -> int:
+    """How many cycles give the three windows that a verdict needs: 10, and more with a longer warm-up."""
+    return next(cycles for cycles in itertools.count((warmup or 0) + 1) if plan(cycles, warmup).windows >= 3)
 
 
 class SoakWatching(Watching):
@@ -32,19 +45,36 @@ class SoakWatching(Watching):
     program has switched its collector off), and the tail of the cycles goes to the autopsy."""
 
     def __init__(
-        self, program: Sequence[str], plan: FixedPlan, record: Path | None, min_growth: float, births: Births | None
+        self, program: Sequence[str], plan: FixedPlan, record: Path | None, min_growth: float, births: Births | None,
+        warmup: int | None = None,
     ) -> None:
         super().__init__(program, record, min_growth, births)
-        self._plan = plan
+        self.follow(plan)
+        self._asked_warmup = warmup
         self._suspected = False
         self._autopsy: Autopsy | None = None
         self._differential = True
+
+    def follow(self, plan: FixedPlan) -> None:
+        """The plan to follow, before the first tick: how many cycles fit a time is known late."""
+        self._plan = plan
 
     def _warmup(self) -> int:
         return self._plan.warmup
 
     def _used(self) -> list[Snapshot]:
         return [s for tick, s in sorted(self._snapshots.items()) if self._plan.warmup <= tick <= self._plan.marks[-1]]
+
+    def _verdict(self) -> Verdict:
+        verdict = super()._verdict()
+        if verdict.verdict != "inconclusive" or len(self._used()) >= 4 or self._lost_readings:
+            return verdict
+        if self._plan.windows >= 3:
+            why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
+        else:
+            least = least_cycles(self._asked_warmup)
+            why = f"{self._count} ticks are too few to tell growth from warm-up; at least {least} would decide"
+        return replace(verdict, why=why)
 
     def _at_tick(self, tick: int, now: float) -> None:
         plan = self._plan
@@ -90,21 +120,26 @@ class SoakWatching(Watching):
         births = self._births
         # What grew in the windows; this tick's counts are in the tree, but the watched ops' own weight is not growth.
         tops = populations.growing(used, looked.tree)
-        self._populations = populations.describe(tops, used, looked, births.site_of, self._cut())
+        self._populations = populations.describe(tops, used, looked, self._site_of, self._cut())
         off = not gc.isenabled() or gc.get_freeze_count() > 0
-        self._garbage = populations.garbage(used, looked.found, births.site_of) if off else None
-        self._witnesses.gather(births, max(tick - self._plan.marks[-1] - 1, 1), tick, self._cut())
+        self._garbage = populations.garbage(used, looked.found, self._site_of) if off else None
+        watched = max(tick - self._plan.marks[-1] - 1, 1)
+        self._guard(lambda: self._witnesses.gather(births, watched, tick, self._cut()), "tapes, datasets and graphs")
         births.explain_ops(False)
         self._store_report()
 
 
 class TargetFailed(Exception):
-    """The target raised at cycle `tick` (from 0). `report` is what was known by then, `__cause__` its exception."""
+    """The target (or its setup or teardown: `part`) raised at cycle `tick` (from 0), or asked to exit.
 
-    def __init__(self, tick: int, report: Report) -> None:
-        super().__init__(f"the target raised at cycle {tick}")
+    `report` is what was known by then, `__cause__` the exception.
+    """
+
+    def __init__(self, tick: int, report: Report, part: str = "the target") -> None:
+        super().__init__(f"{part} raised at cycle {tick}")
         self.tick = tick
         self.report = report
+        self.part = part
 
 
 def soak(
@@ -125,62 +160,88 @@ def soak(
 
     With `seconds` the number of cycles is set by timing the first few. `on_tick(done, planned)` is for progress.
     `births`, when it was started before the target was imported, also knows the lines of what the import made. Raises
-    TargetFailed, with the report so far, when the target raises; ValueError for fewer than 1 cycle.
+    TargetFailed, with the report so far, when the target, the setup or the teardown raises or asks to exit; ValueError
+    for fewer than 1 cycle. Ctrl-C ends the soak early.
     """
     if cycles is not None and cycles < 1:
-        raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles} or more to tell growth")
+        raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth")
     name = getattr(function, "__qualname__", type(function).__name__)
-    call = _caller(function)
-    if setup is not None:
-        _run(setup)
-    began = time.monotonic()
-    timed = 0
-    if cycles is None and seconds is not None:
-        while timed < 3 and time.monotonic() - began < seconds:
-            _call(call, timed, None)
-            timed += 1
-        per_cycle = max((time.monotonic() - began) / max(timed, 1), 1e-4)
-        cycles = max(int((seconds - (time.monotonic() - began)) / per_cycle), 1)
-    cycles = 60 if cycles is None else cycles
-    watching = SoakWatching(program or (name,), plan(cycles, warmup), record, min_growth, births)
+    watching = SoakWatching(program or (name,), plan(cycles or _CYCLES, warmup), record, min_growth, births, warmup)
     watching.start()
     watching.set_ticks("tick", name)
-    try:
-        for index in range(cycles):
-            _call(call, timed + index, watching)
-            watching.tick()
-            if on_tick is not None:
-                on_tick(index + 1, cycles)
-    except KeyboardInterrupt:
-        pass  # the report so far is what was asked for
-    finally:
+    part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
+    if failure is None:
+        with _Caller(function) as call, contextlib.suppress(KeyboardInterrupt):
+            part = "the target"
+            if cycles is None and seconds is not None:
+                spent: list[float] = []
+                while failure is None and index < 3 and sum(spent) < seconds:
+                    began = time.monotonic()
+                    failure = _failure(partial(call, index))
+                    spent.append(time.monotonic() - began)
+                    index += failure is None
+                # The median: the first call traces and may take a thousand times as long as those that follow.
+                per_cycle = max(statistics.median(spent), 1e-4)
+                cycles = max(int((seconds - sum(spent)) / per_cycle), 1)
+                watching.follow(plan(cycles, warmup))
+            for done in range(1, (cycles or _CYCLES) + 1):
+                failure = failure or _failure(partial(call, index))
+                if failure is not None:
+                    break
+                index += 1
+                watching.tick()
+                if on_tick is not None:
+                    on_tick(done, cycles or _CYCLES)
         if teardown is not None:
-            _run(teardown)
-    return watching.finish(0)
+            with contextlib.suppress(KeyboardInterrupt):
+                after = _failure(partial(_run, teardown))
+                if failure is None and after is not None:
+                    part, failure = "the teardown", after
+    report = watching.finish(0 if failure is None else _status(failure))
+    if failure is not None:
+        raise TargetFailed(index, report, part) from failure
+    return report
 
 
-def _call(call: Callable[[int], None], index: int, watching: SoakWatching | None) -> None:
+def _failure(action: Callable[[], None]) -> BaseException | None:
+    """What the action raised, its wish to exit included; Ctrl-C passes."""
     try:
-        call(index)
-    except Exception as error:
-        report = (watching or SoakWatching(("soak",), plan(1), None, MIN_GROWTH, None)).finish(1)
-        raise TargetFailed(index, report) from error
+        action()
+    except (Exception, SystemExit) as error:
+        return error
+    return None
 
 
-def _caller(function: Callable[..., Any]) -> Callable[[int], None]:
+def _status(failure: BaseException) -> int:
+    if not isinstance(failure, SystemExit):
+        return 1
+    return failure.code if isinstance(failure.code, int) else 0 if failure.code is None else 1
+
+
+class _Caller:
     """One call for all forms: with or without the index, plain or async. What the target returns is dropped at once."""
-    takes_index = _takes_index(function)
-    runner = asyncio.Runner() if inspect.iscoroutinefunction(function) and hasattr(asyncio, "Runner") else None
 
-    def call(index: int) -> None:
-        result = function(index) if takes_index else function()
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._takes_index = _takes_index(function)
+        # One event loop for all calls where Python has it (3.11): a loop a call would be the soak's own cost.
+        is_async = inspect.iscoroutinefunction(function) and hasattr(asyncio, "Runner")
+        self._runner = asyncio.Runner() if is_async else None
+
+    def __enter__(self) -> _Caller:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._runner is not None:
+            self._runner.close()
+
+    def __call__(self, index: int) -> None:
+        result = self._function(index) if self._takes_index else self._function()
         if inspect.iscoroutine(result):
-            if runner is not None:
-                runner.run(result)
+            if self._runner is not None:
+                self._runner.run(result)
             else:
                 asyncio.run(result)
-
-    return call
 
 
 def _takes_index(function: Callable[..., Any]) -> bool:

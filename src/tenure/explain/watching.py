@@ -25,15 +25,16 @@ from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder
-from tenure.observe.snapshot import Look, Snapshot, look
+from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
-from tenure.records import Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
+from tenure.records import Birth, Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
 
 __all__ = ["MIN_GROWTH", "Watching"]
 
 MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
 _SAMPLE_SECONDS = 0.05
+_HEAP, _BIRTHS = "the heap", "where things are made"
 _MOST_SAMPLES = 4096
 
 
@@ -73,6 +74,7 @@ class Watching:
         self._record = record
         self._waterfall_start: tuple[Layer, ...] = ()
         self._ended = False
+        self._lost_readings = 0
 
     # ------------------------------------------------------------------------------------------ from outside
 
@@ -80,7 +82,7 @@ class Watching:
         """Begins: hooks the constructors, opens the recording. Raises RecordingError when that can't be written."""
         if self._record is not None:
             self._recorder = Recorder(self._record, self._program, versions())
-        self._guard(self._births.start, "where things are made")
+        self._guard(self._births.start, _BIRTHS)
 
     def set_ticks(self, unit: str, function: str | None) -> None:
         """Says what a tick is: its unit and, where the ticks are calls of a function, its name."""
@@ -98,13 +100,14 @@ class Watching:
         self._count += 1
         if threading.current_thread() is not threading.main_thread():
             return  # a heap is read on the main thread only; its next tick will do
-        self._guard(self._on_tick, "the tick")
+        if not self._guard(self._on_tick, _HEAP):
+            self._lost_readings += 1
 
     def finish(self, exit_status: int | None) -> Report:
         """The report so far; ends the watching. Never raises for a probe's sake."""
         self._ended = True
         self._guard(self._at_end, "the last reading")
-        self._guard(self._births.stop, "where things are made")
+        self._guard(self._births.stop, _BIRTHS)
         report = self._report(exit_status)
         if self._recorder is not None:
             recorder = self._recorder
@@ -172,7 +175,8 @@ class Watching:
     def _begin_explaining(self, ticks: int) -> None:
         """Takes stock of what was made in the last `ticks` ticks; from now on each op is watched for its line."""
         self._witnesses.take_made(self._births, ticks)
-        self._guard(self._births.explain_ops, "the lines of ops")
+        if tensorflow_loaded():  # a program without TensorFlow has no ops, and must not get TensorFlow from us
+            self._guard(self._births.explain_ops, "the lines of ops")
 
     def _store_report(self) -> None:
         """Puts the verdict so far into the recording, so that a killed program leaves it."""
@@ -221,7 +225,11 @@ class Watching:
             differential=self._differential,
             **self._witnesses.told(),
         )
-        return diagnose(evidence, max(len(used) - 1, 0))
+        verdict = diagnose(evidence, max(len(used) - 1, 0))
+        if verdict.verdict == "inconclusive" and len(used) < 4 and self._lost_readings:
+            why = self._missing[_HEAP].why if _HEAP in self._missing else "no reading succeeded"
+            return replace(verdict, why=f"the heap could not be read: {why}")
+        return verdict
 
     def _report(self, exit_status: int | None) -> Report:
         verdict = self._verdict()
@@ -242,9 +250,14 @@ class Watching:
             findings=tuple(self._relative(f) for f in verdict.findings),
             autopsy=self._autopsied,
             notes=(*verdict.notes, *self._notes),
-            missing=(*self._missing.values(), *self._counters.missing.values()),
+            missing=self._all_missing(),
             samples=tuple(self._samples),
         )
+
+    def _all_missing(self) -> tuple[Missing, ...]:
+        spots: list[Missing] = []
+        self._guard(lambda: spots.extend(self._blind_spots()), _BIRTHS)
+        return (*self._missing.values(), *self._counters.missing.values(), *spots)
 
     def _relative(self, finding: Finding) -> Finding:
         """The finding with files relative to the program's own folder where they lie in it."""
@@ -293,15 +306,42 @@ class Watching:
         """What a walk must not enter: this object and what it watches with (tenure's modules are cut anyway)."""
         return [self, self.__dict__, self._births, self._counters, self._snapshots, self._samples, self._witnesses]
 
-    def _guard(self, action: Callable[[], object], figure: str) -> None:
+    def _guard(self, action: Callable[[], object], figure: str) -> bool:
+        """Whether the action succeeded; what it raised is noted as the reason why the figure is missing."""
         try:
             action()
+            return True
         except Exception as error:  # the program goes on; the report says what is missing
             place = traceback.extract_tb(error.__traceback__)[-1]
             why = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
             self._missing.setdefault(figure, Missing(figure, why))
             if os.environ.get("TENURE_DEBUG"):
                 traceback.print_exc()
+            return False
+
+    def _site_of(self, thing: object) -> Birth | None:
+        """Where a thing was made; None, and noted as missing, where asking fails."""
+        try:
+            return self._births.site_of(thing)
+        except Exception as error:
+            self._missing.setdefault(_BIRTHS, Missing(_BIRTHS, f"{type(error).__name__}: {error}"))
+            return None
+
+    def _blind_spots(self) -> list[Missing]:
+        """What the walks could not tell apart: they go on without it, so it is asked for once more at the end."""
+        lost = list(self._births.missing())
+        if tensorflow_loaded():
+            from tenure.probes.tf import handles, registries
+
+            lost += [
+                missing
+                for _, missing in (
+                    read(handles.tensor_types, "TensorFlow's types"),
+                    read(registries.registry_objects, "TensorFlow's registries"),
+                )
+                if missing is not None
+            ]
+        return lost
 
 
 def versions() -> dict[str, str | None]:

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any
 
@@ -82,23 +83,51 @@ _UNKNOWN: Site = ("", 0, "")
 
 def user_site(frame: FrameType | None) -> Site | None:
     """The innermost line of the user's at or outside a frame; in AutoGraph's generated code the line it came from."""
-    whose = _whose
-    at: Any = frame  # Any: the inner loop finds the end by the error, which costs nothing until then
-    while at is not None:
-        try:
-            # An eager Keras op is 20 frames deep, so these two lines are what the births of ops cost.
-            while not (kind := whose[at.f_code.co_filename]):
-                at = at.f_back
-        except KeyError:
-            _judge(at.f_code.co_filename)
+    at = frame
+    while True:
+        found = _walk(at, _whose, _sites)
+        if found is None or type(found) is tuple:
+            return found
+        at = found
+        file = at.f_code.co_filename
+        kind = _whose.get(file)
+        if kind is None:
+            _judge(file)
             continue
-        except AttributeError:  # past the outermost frame
-            return None
         site = _site_of_code(at.f_code, at.f_lineno) if kind == _USER else _original(at)
         if site is not None:
             return site
         at = at.f_back
-    return None
+
+
+def _walk_in_python(frame: Any, whose: dict[str, int], sites: dict[Site, Site]) -> Any:
+    """The twin of `probes/_births.c`: the known site of the first frame that is the user's, None past the outermost
+    frame, or the frame that must be judged: its file or its line is new, or its code was generated."""
+    try:
+        while not (kind := whose[frame.f_code.co_filename]):
+            frame = frame.f_back
+    except KeyError:
+        return frame
+    except AttributeError:  # past the outermost frame
+        return None
+    if kind != _USER:
+        return frame
+    code = frame.f_code
+    return sites.get((code.co_filename, frame.f_lineno, code.co_name), frame)
+
+
+def _choose() -> Callable[[Any, dict[str, int], dict[Site, Site]], Any]:
+    # An eager Keras op is 20 frames deep, so the walk is much of what the births of ops cost.
+    if os.environ.get("TENURE_PURE_PYTHON") != "1" and sys.implementation.name == "cpython":
+        try:
+            walk: Callable[[Any, dict[str, int], dict[Site, Site]], Any] = import_module("tenure.probes._births").site
+            return walk
+        except ImportError:
+            return _walk_in_python
+    return _walk_in_python
+
+
+_walk = _choose()
 
 
 def _judge(file: str) -> None:

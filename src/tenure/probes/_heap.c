@@ -30,6 +30,8 @@ enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 #define NONE UINT32_MAX
 #define ROOT 0x80000000u      /* in `parent`: the rest is the index of a root */
 #define NAMESPACE 0x80000000u /* in `group`: the node is a dict whose string keys are names */
+#define FAR 24  /* nodes between prefetch and expansion: the object, */
+#define NEAR 8  /* and what its traverse reads first: 0.26 -> 0.23 CPU-s for a million objects scattered in memory */
 #define RING 64               /* references between prefetch and use */
 #define ORDINALS 64           /* inline attributes with a group of their own */
 #define HOLDERS 8
@@ -736,10 +738,36 @@ static int expand(Walk *w, uint32_t node, int waited)
     return f & F_ARRAY ? visit_array(w, o) : 0;
 }
 
+/* What an object's traverse will read first: without it each list and dict costs two misses of the cache. */
+static inline void prefetch_contents(PyObject *o)
+{
+    PyTypeObject *t = Py_TYPE(o);
+    if (t == &PyList_Type) {
+        __builtin_prefetch(((PyListObject *)o)->ob_item);
+    } else if (t == &PyDict_Type) {
+        const char *keys = (const char *)((PyDictObject *)o)->ma_keys;
+        __builtin_prefetch(keys);
+        __builtin_prefetch(keys + 64);
+        if (((PyDictObject *)o)->ma_values) __builtin_prefetch(((PyDictObject *)o)->ma_values);
+    } else {
+#if PY_VERSION_HEX >= 0x030B0000
+        if (t->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+            /* inline values: 3.11 a pointer four words before the object, 3.12 three words, 3.13 behind the object */
+#if PY_VERSION_HEX < 0x030C0000
+            __builtin_prefetch(((void **)o)[-4]);
+#elif PY_VERSION_HEX < 0x030D0000
+            __builtin_prefetch(((void **)o)[-3]);
+#endif
+        }
+#endif
+    }
+}
+
 static int run_to(Walk *w, size_t end)
 {
     for (; w->head < end; w->head++) {
-        if (w->head + 8 < w->tail) __builtin_prefetch(w->obj[w->head + 8]);
+        if (w->head + FAR < w->tail) __builtin_prefetch(w->obj[w->head + FAR]);
+        if (w->head + NEAR < w->tail) prefetch_contents(w->obj[w->head + NEAR]);
         if (expand(w, (uint32_t)w->head, 0)) return -1;
     }
     return 0;

@@ -1,0 +1,291 @@
+"""`tenure.soak(function)`: how it calls, what it returns, and that it keeps nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure.explain.soak import TargetFailed, least_cycles, soak
+from tenure.observe.births import noting
+from tenure.observe.recording import RecordingError, open_recording
+from tenure.records import Report
+
+
+def test_the_public_name_is_this_function() -> None:
+    assert tenure.soak is soak
+
+
+def test_a_flat_function_is_flat_and_named() -> None:
+    report = soak(lambda: None, 30)
+    assert isinstance(report, Report)
+    assert (report.verdict, report.exit_status, report.ticks.count) == ("flat", 0, 30)
+    assert "<lambda>" in (report.ticks.function or "")
+
+
+def test_sixty_cycles_are_the_default() -> None:
+    calls: list[int] = []
+    assert soak(calls.append).ticks.count == 60
+    assert calls == list(range(60))
+
+
+@pytest.mark.parametrize("cycles", [0, -1])
+def test_fewer_than_one_cycle_is_a_value_error(cycles: int) -> None:
+    with pytest.raises(ValueError, match=f"cycles is {cycles}; at least 1"):
+        soak(lambda: None, cycles)
+
+
+def takes_index(i: int) -> Any:
+    return i
+
+
+def takes_nothing() -> Any:
+    return None
+
+
+def takes_any(*args: Any) -> Any:
+    return args
+
+
+def has_a_default(verbose: bool = False) -> Any:
+    return verbose
+
+
+class Callable_:
+    def __call__(self, i: int) -> Any:
+        return i
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (takes_index, [0, 1, 2]),
+        (takes_nothing, [None] * 3),
+        (takes_any, [(0,), (1,), (2,)]),
+        (has_a_default, [False] * 3),  # an optional argument has a meaning of its own
+        (Callable_(), [0, 1, 2]),
+        (functools.partial(pow, 2), [1, 2, 4]),
+    ],
+)
+def test_the_index_goes_where_it_is_taken(function: Callable[..., Any], expected: list[Any]) -> None:
+    got: list[Any] = []
+
+    @functools.wraps(function)
+    def target(*args: Any) -> None:
+        got.append(function(*args))
+
+    if not hasattr(function, "__name__"):
+        target.__signature__ = __import__("inspect").signature(function)  # type: ignore[attr-defined]
+    soak(target, 3)
+    assert got == expected
+
+
+def test_an_async_target_runs_in_one_event_loop_that_is_closed() -> None:
+    loops: set[asyncio.AbstractEventLoop] = set()
+    calls: list[int] = []
+
+    async def target(i: int) -> None:
+        loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        calls.append(i)
+
+    soak(target, 5)
+    assert calls == [0, 1, 2, 3, 4]
+    assert all(loop.is_closed() for loop in loops)
+    if sys.version_info >= (3, 11):
+        assert len(loops) == 1
+
+
+def test_an_async_setup_and_teardown_run_once() -> None:
+    order: list[str] = []
+
+    async def before() -> None:
+        order.append("before")
+
+    async def after() -> None:
+        order.append("after")
+
+    soak(lambda: order.append("call"), 2, setup=before, teardown=after)
+    assert order == ["before", "call", "call", "after"]
+
+
+def test_progress_is_told_after_each_cycle() -> None:
+    told: list[tuple[int, int]] = []
+    soak(lambda: None, 3, on_tick=lambda done, planned: told.append((done, planned)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_time_gives_the_number_of_cycles_that_fit() -> None:
+    began = time.monotonic()
+    report = soak(lambda: time.sleep(0.01), seconds=1.0)
+    assert 60 <= report.ticks.count <= 100
+    assert time.monotonic() - began < 20
+
+
+def test_a_slow_first_call_does_not_shorten_a_timed_soak() -> None:
+    calls: list[int] = []
+
+    def target(i: int) -> None:
+        calls.append(i)
+        time.sleep(0.5 if i == 0 else 0.005)
+
+    report = soak(target, seconds=1.0)
+    assert report.ticks.count >= 50
+    assert calls == list(range(len(calls)))
+
+
+def test_a_failing_target_raises_with_the_report_so_far() -> None:
+    after: list[int] = []
+
+    def target(i: int) -> None:
+        if i == 20:
+            raise KeyError("twenty")
+
+    with pytest.raises(TargetFailed, match="the target raised at cycle 20") as caught:
+        soak(target, 60, teardown=lambda: after.append(1))
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert (caught.value.tick, caught.value.report.ticks.count, caught.value.report.exit_status) == (20, 20, 1)
+    assert "20 of 60" in caught.value.report.why
+    assert after == [1]
+    assert noting() is None
+
+
+@pytest.mark.parametrize("code", [0, 3, None, "a reason"])
+def test_an_exit_in_the_target_does_not_end_the_caller(code: Any) -> None:
+    def target(i: int) -> None:
+        raise SystemExit(code)
+
+    with pytest.raises(TargetFailed) as caught:
+        soak(target, 20)
+    assert isinstance(caught.value.__cause__, SystemExit)
+    assert caught.value.report.exit_status == {0: 0, 3: 3, None: 0, "a reason": 1}[code]
+
+
+@pytest.mark.parametrize("part", ["setup", "teardown"])
+def test_a_failing_setup_or_teardown_is_told_apart(part: str) -> None:
+    calls: list[int] = []
+
+    def broken() -> None:
+        raise OSError("gone")
+
+    with pytest.raises(TargetFailed, match=f"the {part} raised") as caught:
+        soak(calls.append, 4, **{part: broken})  # type: ignore[arg-type]
+    assert len(calls) == (0 if part == "setup" else 4)
+    assert caught.value.report.ticks.count == len(calls)
+    assert noting() is None
+
+
+def test_the_targets_error_comes_before_the_teardowns() -> None:
+    def target() -> None:
+        raise KeyError("first")
+
+    def after() -> None:
+        raise OSError("second")
+
+    with pytest.raises(TargetFailed, match="the target raised") as caught:
+        soak(target, 4, teardown=after)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_ctrl_c_ends_it_early_and_returns_the_report() -> None:
+    after: list[int] = []
+
+    def target(i: int) -> None:
+        if i == 30:
+            raise KeyboardInterrupt
+
+    report = soak(target, 60, teardown=lambda: after.append(1))
+    assert report.ticks.count == 30
+    assert report.verdict == "inconclusive" or report.verdict == "flat"
+    assert after == [1]
+
+
+def test_a_leak_is_found_with_its_size_and_not_under_a_higher_floor() -> None:
+    module = sys.modules[__name__]
+    module.kept = []  # type: ignore[attr-defined]
+    try:
+        report = soak(lambda: module.kept.append(bytearray(20_000)), 40)  # type: ignore[attr-defined]
+        assert report.verdict == "leak"
+        assert report.growth is not None
+        assert report.growth.low <= 20_000 <= report.growth.high
+        quiet = soak(lambda: module.kept.append(bytearray(20_000)), 40, min_growth=1e6)  # type: ignore[attr-defined]
+        assert quiet.verdict == "flat"
+    finally:
+        del module.kept  # type: ignore[attr-defined]
+
+
+def test_a_python_program_does_not_get_tensorflow_from_us() -> None:
+    # a leak in plain Python once imported TensorFlow, 400 MB, to watch ops that could not be there
+    import subprocess
+
+    program = (
+        "import sys, tenure\nkept = []\n"
+        "report = tenure.soak(lambda: kept.append(bytearray(20_000)), 30)\n"
+        "print(report.verdict, 'tensorflow' in sys.modules, 'keras' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["leak", "False", "False"], done.stderr
+
+
+def test_the_least_number_of_cycles_decides_and_one_less_does_not() -> None:
+    for warmup in (None, 0, 3, 25):
+        least = least_cycles(warmup)
+        assert soak(lambda: None, least, warmup=warmup).verdict == "flat"
+        short = soak(lambda: None, least - 1, warmup=warmup)
+        assert short.verdict == "inconclusive"
+        assert f"at least {least} would decide" in short.why
+
+
+def test_nothing_of_the_targets_is_kept() -> None:
+    class Thing:
+        pass
+
+    gone: list[weakref.ref[Thing]] = []
+
+    def target() -> Thing:
+        thing = Thing()
+        gone.append(weakref.ref(thing))
+        return thing
+
+    report = soak(target, 15)
+    assert all(reference() is None for reference in gone)
+    function = weakref.ref(target)
+    del target
+    gc.collect()
+    assert function() is None
+    assert report.verdict == "flat"
+
+
+def test_a_second_soak_in_one_process_is_as_good_as_the_first() -> None:
+    for _ in range(3):
+        threads = threading.active_count()
+        assert soak(lambda: None, 12).verdict == "flat"
+        assert noting() is None
+        assert threading.active_count() == threads
+
+
+def test_the_recording_is_opened_before_the_setup(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("my own")
+    ran: list[int] = []
+    with pytest.raises(RecordingError, match=r"mine\.txt"):
+        soak(lambda: None, 3, setup=lambda: ran.append(1), record=tmp_path / "mine.txt")
+    assert ran == []
+    assert noting() is None
+
+
+def test_the_recording_holds_the_same_verdict(tmp_path: Path) -> None:
+    report = soak(lambda: None, 20, record=tmp_path / "r.tenure", program=("a", "b"))
+    recorded = open_recording(tmp_path / "r.tenure")
+    assert recorded.report is not None
+    assert (recorded.report.verdict, recorded.report.ticks) == (report.verdict, report.ticks)
+    assert recorded.program == ("a", "b")
