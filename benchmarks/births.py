@@ -59,20 +59,18 @@ def cpu_of(step: Step, times: int) -> float:
 
 
 def ratio(step: Step, times: int, rounds: int, on: Callable[[], None], off: Callable[[], None]) -> float:
-    """Median over rounds of CPU with over CPU without; which comes first alternates."""
+    """Median CPU of a step with it over the median without; the halves of a round alternate in which comes first."""
     step(), step()
-    ratios = []
+    figures: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(rounds):
-        figures = {}
         for with_it in (True, False) if turn % 2 else (False, True):
             if with_it:
                 on()
             step()  # the first step after a switch pays for it once
-            figures[with_it] = cpu_of(step, times)
+            figures[with_it].append(cpu_of(step, times))
             if with_it:
                 off()
-        ratios.append(figures[True] / figures[False])
-    return statistics.median(ratios)
+    return statistics.median(figures[True]) / statistics.median(figures[False])
 
 
 def under_memray(name: str, rounds: int) -> str:

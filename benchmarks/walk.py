@@ -2,7 +2,7 @@
 
     python benchmarks/walk.py [--objects 1000000] [--runs 5] [--scattered] [--json FILE]
 
-Builds a heap of a million objects that the collector knows (with TensorFlow and tensors in it where it is installed) and
+Builds a heap of a million objects that the collector knows (with TensorFlow and tensors in it where it is installed),
 prints medians of alternating runs, in CPU seconds. The figures that carry a claim: paths to all TensorFlow objects, the
 same with groups, the twin against the C module, the walk's own memory an object. Run it on an idle core.
 """
@@ -17,6 +17,7 @@ import random
 import statistics
 import sys
 import time
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def main() -> None:
             _row("paths to all TensorFlow objects", c, 0.12, "CPU-s", million),
             _row("the same with groups", c_groups, 0.25, "CPU-s", million),
             _row("C walk against its Python twin", c / python, 0.1, "ratio", f"the twin, {python:.2f} CPU-s"),
-            _row("own memory of the walk", memory, 48, "bytes an object", f"{counts['objects reached']:,} objects reached"),
+            _row("own memory of the walk", memory, 48, "bytes an object", million),
         ]
         if objgraph_seconds is not None:
             against = f"objgraph.find_backref_chain for one object, {objgraph_seconds:.2f} CPU-s"
@@ -144,7 +145,7 @@ def main() -> None:
 def _objgraph(one: object) -> float | None:
     if find_spec("objgraph") is None:
         return None
-    import objgraph
+    objgraph: Any = import_module("objgraph")
 
     began = time.process_time()
     objgraph.find_backref_chain(one, objgraph.is_proper_module, max_depth=20)

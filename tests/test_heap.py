@@ -1,4 +1,4 @@
-"""What one walk tells: tiers, paths, barriers, groups, sizes, samples, holders, and what was not reached. Both walkers."""
+"""What one walk tells: tiers, paths, barriers, groups, sizes, samples, holders, what was not reached. Both walkers."""
 
 from __future__ import annotations
 
@@ -189,6 +189,7 @@ def test_weak_references_hold_nothing() -> None:
 
 class Slots:
     __slots__ = ("one", "two")
+    two: object
 
 
 def holders_of_all_kinds() -> Iterator[tuple[str, Callable[[Thing], object]]]:
@@ -308,8 +309,9 @@ def test_groups_name_attributes_in_a_dict_of_their_own_and_not_the_keys_of_a_tab
     holder = types.SimpleNamespace(cache={f"key{i}": [Thing()] for i in range(5)}, other=[Thing()])
     rows = table(walk(holder))
     top, name = (("root", "types.SimpleNamespace"), ("", "dict")), f"{__name__}.Thing"
-    assert rows[(*top, ("cache", "dict"), ("", "list"), ("", name))][0] == 5
-    assert rows[(*top, ("other", "list"), ("", name))][0] == 1
+    cached, other = (*top, ("cache", "dict"), ("", "list"), ("", name)), (*top, ("other", "list"), ("", name))
+    assert rows[cached][0] == 5
+    assert rows[other][0] == 1
 
 
 def test_inline_attributes_of_different_names_are_different_groups() -> None:
@@ -415,7 +417,8 @@ def test_sizes_are_those_of_getsizeof(thing: object) -> None:
 
 def test_large_bytes_and_texts_are_things_small_ones_are_not() -> None:
     rows = table(walk([b"a" * 511, b"a" * 512, "a" * 511, "a" * 512, "\u1234" * 255, "\u1234" * 256, bytearray(512)]))
-    assert {path[-1][1]: count for path, (count, _) in rows.items()} == {"list": 1, "bytes": 1, "str": 2, "bytearray": 1}
+    counts = {path[-1][1]: count for path, (count, _) in rows.items()}
+    assert counts == {"list": 1, "bytes": 1, "str": 2, "bytearray": 1}
 
 
 def test_without_groups_there_are_none() -> None:

@@ -151,8 +151,8 @@ def test_a_module_is_named_by_its_own_name() -> None:
 def test_what_is_no_module_in_sys_modules_is_a_root(monkeypatch: pytest.MonkeyPatch) -> None:
     odd, holds = Thing(), Thing()
     odd.holds = holds  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "odd_one", odd)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "gone_one", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "odd_one", odd)
+    monkeypatch.setitem(sys.modules, "gone_one", None)
     modules = heap.module_roots(lambda name, module: False)
     (root,) = [root for root in modules.roots if root.obj is odd]
     assert root.label == "module odd_one"

@@ -1,4 +1,4 @@
-"""Arrays in the walk: the collector does not know them, so their base and their objects are followed by their fields."""
+"""Arrays in the walk: the collector does not know them; their base and their objects are read from their fields."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_array_of_objects_keeps_them() -> None:
     assert [one.obj for one in walk([array.T], select_types=[Thing]).found] == [thing]
 
 
-class Sub(np.ndarray):  # type: ignore[misc]
+class Sub(np.ndarray):  # type: ignore[misc, name-defined]
     def __array_finalize__(self, obj: object) -> None:
         self.tag = getattr(obj, "tag", None)
 

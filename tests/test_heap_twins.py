@@ -31,6 +31,7 @@ class Node:
 
 class Slotted:
     __slots__ = ("a", "b")
+    b: object
 
 
 def a_graph(seed: int) -> list[Any]:
@@ -62,9 +63,10 @@ def a_graph(seed: int) -> list[Any]:
         elif kind == 7:
             made.append(lambda a=some, b=i: (a, b))
         elif kind == 8:
-            made.append(type(f"Made{rng.randrange(5)}", (Node,), {"__module__": rng.choice(["mine", "theirs"]), "x": some}))
+            space = {"__module__": rng.choice(["mine", "theirs"]), "x": some}
+            made.append(type(f"Made{rng.randrange(5)}", (Node,), space))
         elif kind == 9:
-            made.append((one for one in some))
+            made.append(one for one in some)
         elif kind == 10:
             made[rng.randrange(len(made))]  # a reference back, through a list that grows
             target = rng.choice([one for one in made if type(one) is list])
@@ -88,6 +90,10 @@ def both(roots: list[Root], **asked: Any) -> tuple[heap.Heap, heap.Heap]:
     return native, twin
 
 
+def holders(found: heap.Found) -> list[tuple[str, list[int]]]:
+    return [(holder.root, [id(step) for step in holder.path]) for holder in found.holders]
+
+
 def assert_equal(native: heap.Heap, twin: heap.Heap) -> None:
     assert (native.objects, native.edges) == (twin.objects, twin.edges)
     assert native.groups == twin.groups
@@ -97,7 +103,7 @@ def assert_equal(native: heap.Heap, twin: heap.Heap) -> None:
         assert ours.obj is theirs.obj
         assert (ours.group, ours.tier, ours.root) == (theirs.group, theirs.tier, theirs.root)
         assert list(map(id, ours.path)) == list(map(id, theirs.path))
-        assert [(h.root, [*map(id, h.path)]) for h in ours.holders] == [(h.root, [*map(id, h.path)]) for h in theirs.holders]
+        assert holders(ours) == holders(theirs)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -116,7 +122,7 @@ def test_random_graphs(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     assert_equal(*both(roots, select_groups=some, paths=True, **asked))
     assert_equal(*both(roots, select_types=[Node], groups=False, paths=True, **asked))
     targets = [made[300], made[900]]
-    kept = {"user_globals": frozenset[int](), "barriers": barriers, "select_types": [Node]}
+    kept: dict[str, Any] = {"user_globals": frozenset(), "barriers": barriers, "select_types": [Node]}
     ours = heap.retained(roots[:2], targets, **kept)
     monkeypatch.setattr(heap, "_walker", _heap_python)
     theirs = heap.retained(roots[:2], targets, **kept)

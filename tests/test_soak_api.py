@@ -240,7 +240,8 @@ def test_a_python_program_does_not_get_tensorflow_from_us() -> None:
 def test_the_least_number_of_cycles_decides_and_one_less_does_not() -> None:
     for warmup in (None, 0, 3, 25):
         least = least_cycles(warmup)
-        assert soak(lambda: None, least, warmup=warmup).verdict == "flat"
+        enough = soak(lambda: None, least, warmup=warmup)
+        assert enough.verdict == "flat", enough.why
         short = soak(lambda: None, least - 1, warmup=warmup)
         assert short.verdict == "inconclusive"
         assert f"at least {least} would decide" in short.why
@@ -269,7 +270,9 @@ def test_nothing_of_the_targets_is_kept() -> None:
 def test_a_second_soak_in_one_process_is_as_good_as_the_first() -> None:
     for _ in range(3):
         threads = threading.active_count()
-        assert soak(lambda: None, 12).verdict == "flat"
+        report = soak(lambda: None, 12)
+        print([(s.tick, s.native, s.python_blocks) for s in report.samples])
+        assert report.verdict == "flat", report.why
         assert noting() is None
         assert threading.active_count() == threads
 

@@ -7,6 +7,7 @@ tenure's readers, never collects garbage (finalisers would run twice), writes it
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -35,15 +36,27 @@ class Aside(Generic[T]):
         self.pause = 0.0
         self._data = bytearray()
         self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._reaped = False
         began = time.perf_counter()
         read_end, write_end = os.pipe()
-        pid = heap.fork()
-        if pid == 0:
+        try:
+            self._child = heap.fork()
+        except BaseException:
+            os.close(read_end)
+            os.close(write_end)
+            raise
+        if self._child == 0:
             _answer(work, read_end, write_end)
         os.close(write_end)
         self.pause = time.perf_counter() - began
-        self._reader = threading.Thread(target=self._read, args=(read_end, pid), name="tenure-aside", daemon=True)
-        self._reader.start()
+        self._reader = threading.Thread(target=self._read, args=(read_end,), name="tenure-aside", daemon=True)
+        try:
+            self._reader.start()
+        except RuntimeError as error:  # the process has all the threads it may have
+            os.kill(self._child, signal.SIGKILL)
+            self._read(read_end)
+            raise OSError(f"no thread to read a forked copy's answer: {error}") from error
 
     def done(self) -> bool:
         """Whether the child has answered or died."""
@@ -60,13 +73,23 @@ class Aside(Generic[T]):
             raise ProbeError(f"the forked reader of the heap failed: {answer}")
         return answer  # type: ignore[no-any-return]
 
-    def _read(self, read_end: int, pid: int) -> None:
+    def end(self) -> None:
+        """Ends the child if it still runs; its answer is lost."""
+        with self._lock:
+            if not self._reaped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._child, signal.SIGKILL)
+
+    def _read(self, read_end: int) -> None:
         try:
             with os.fdopen(read_end, "rb") as pipe:
                 self._data += pipe.read()
-            os.waitpid(pid, 0)
-        except (OSError, ChildProcessError):
-            pass  # the program itself waited for all its children, ours among them
+            os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT)
+            with self._lock:  # from here on the pid may be another process's
+                self._reaped = True
+                os.waitpid(self._child, 0)
+        except OSError:
+            self._reaped = True  # the program itself waited for all its children, ours among them
         finally:
             self._ended.set()
 

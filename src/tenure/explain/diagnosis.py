@@ -299,7 +299,7 @@ def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
     )
     if makes_kernels and leading.bytes >= 0.2 * share:
         return leading
-    return leading if share <= 0.3 * leading.bytes else None
+    return leading if share <= 0.1 * leading.bytes else None
 
 
 def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:

@@ -169,7 +169,7 @@ def _population(
     samples = [f for f in members if f.group == index]
     rates = _kind_rates(members, known, tree, snapshots, span)
     chosen = samples[-_SAMPLES:]
-    holder = _holder(chosen)
+    holder = _registry_holder(tree.root(index), members, known) if tree.tiers[index] == 2 else _holder(chosen)
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
     viewed, kept = _views(samples or members, top, span)
@@ -204,6 +204,17 @@ def _holder(chosen: Sequence[heap.Found]) -> Holder | None:
         lambda: retention.name_group([retention.name_path(f.root, f.path, f.obj) for f in chosen]), "holder"
     )
     return found
+
+
+def _registry_holder(root: str, members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> Holder:
+    """A framework's registry and what its entries keep: the graphs by name, without the digits of one run."""
+    names = Counter(str(getattr(f.obj, "name", "")) for f in members if isinstance(f.obj, known.get("graph", ())))
+    steps = [root]
+    if "gradient" in root:
+        steps.append("CustomGradient-*")
+    if names:
+        steps.append(f"FuncGraph {names.most_common(1)[0][0].rstrip('_0123456789')}")
+    return Holder(" > ".join(steps), tuple(steps))
 
 
 def _bare(top: Top, span: int) -> Population:
@@ -332,7 +343,9 @@ def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:
 
 
 def garbage(
-    snapshots: Sequence[Snapshot], found: Sequence[heap.Found] = (), site_of: Callable[[object], Birth | None] | None = None
+    snapshots: Sequence[Snapshot],
+    found: Sequence[heap.Found] = (),
+    site_of: Callable[[object], Birth | None] | None = None,
 ) -> Garbage | None:
     """Unreachable cycles that rose in every window; None when they did not. `found`: among them things with a line."""
     ticks = [s.tick for s in snapshots]

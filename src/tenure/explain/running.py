@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tenure.explain import populations
 from tenure.explain.aside import Aside
 from tenure.explain.autopsy import Autopsy
@@ -25,6 +27,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded
 from tenure.probes import ProbeError
+from tenure.records import Missing
 
 __all__ = ["RunWatching"]
 
@@ -40,6 +43,7 @@ class _Reading:
     snapshot: Snapshot
     tops: tuple[tuple[int, float], ...]
     explained: _Explained | None = None
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,28 +110,39 @@ class RunWatching(Watching):
         self._take_answer(0.0)
         if tick >= 2 and self._made_since is None:
             self._made_since = tick
-            self._births.mark()
+            self._mark()
         if self._explain_from is not None:
             if tick == self._explain_from + 1:
-                self._births.mark()  # this tick's ops are known now; what is new from here on is new each tick
+                self._mark()  # this tick's ops are known now; what is new from here on is new each tick
             elif tick >= self._explain_from + self._explain_ticks:
                 self._wait()
                 self._read(tick, explain=True)
                 return
         if self._open.due(tick, self._own_tick):
-            if self._pending is not None and self._waited < _PATIENCE + 0.02 * (now - self._began):
+            if self._pending is not None and self._waited < self._patience():
                 # A short program is over before the copies have answered: it waits for some, a long one for none.
                 self._wait()
             if self._pending is None and self._explain_from is None:
                 self._read(tick)
 
+    def _put_off(self) -> None:
+        """The next reading comes as late after one that failed as after one that succeeded: not at each tick."""
+        self._open.next_tick = self._count + max(1, self._count // 2)
+
     def _wait(self) -> None:
         began = time.monotonic()
-        self._take_answer(_LAST_WAIT)
+        # One copy that hangs may take what is left of the patience, and no more.
+        self._take_answer(min(_LAST_WAIT, max(self._patience() - self._waited, 0.1)))
         self._waited += time.monotonic() - began
+
+    def _patience(self) -> float:
+        return _PATIENCE + 0.02 * (time.monotonic() - self._began)
 
     def _read(self, tick: int, explain: bool = False) -> None:
         """Starts a reading in a forked copy, or reads here where there is no fork (macOS, Windows)."""
+        for dropped in self._open.taken(tick, self._own_tick):
+            self._snapshots.pop(dropped, None)
+            self._marks.pop(dropped, None)
         self._witnesses.note_graph(tick)
         self._marks[tick] = self._sample(tick)
         if explain:
@@ -138,7 +153,11 @@ class RunWatching(Watching):
             aside = Aside(work) if sys.platform == "linux" else None
         except OSError:
             aside = None
-        self._pending = (tick, aside if aside is not None else work())
+        try:
+            self._pending = (tick, aside if aside is not None else work())
+        except Exception:
+            self._put_off()
+            raise
         self._pause = time.perf_counter() - began
         if explain:
             self._explain_from = None
@@ -166,13 +185,20 @@ class RunWatching(Watching):
         looked = self._look(tick)
         used = [*(s for s in self._used() if s.tick < tick), looked.snapshot]
         tops = populations.growing(used, looked.tree)
-        births = self._births
-        found = populations.describe(tops, used, looked, births.site_of, self._cut())
+        found = populations.describe(tops, used, looked, self._site_of, self._cut())
         off = not gc.isenabled() or gc.get_freeze_count() > 0
-        self._witnesses.gather(births, max(self._explain_ticks - 1, 1), tick, self._cut())
-        explained = _Explained(found, populations.garbage(used, looked.found, births.site_of) if off else None, self._witnesses.told())
+        watched = max(self._explain_ticks - 1, 1)
+        self._guard(
+            lambda: self._witnesses.gather(self._births, watched, tick, self._cut()), "tapes, datasets and graphs"
+        )
+        explained = _Explained(
+            found, populations.garbage(used, looked.found, self._site_of) if off else None, self._witnesses.told()
+        )
         return _Reading(
-            replace(looked.snapshot, base=None), tuple((top.key, top.trend.rate) for top in tops), explained
+            replace(looked.snapshot, base=None),
+            tuple((top.key, top.trend.rate) for top in tops),
+            explained,
+            tuple(self._missing.values()),
         )
 
     def _take_answer(self, wait: float) -> None:
@@ -185,21 +211,23 @@ class RunWatching(Watching):
                 return
             try:
                 answer = answer.result(wait)
-            except ProbeError:
+            except ProbeError as error:
+                answer.end()
                 self._pending = None
                 self._marks.pop(tick, None)
-                raise
+                self._lose_reading(str(error))
+                self._put_off()
+                return
         self._pending = None
         base = self._snapshots[min(self._snapshots)] if self._snapshots else None
         self._snapshots[tick] = replace(answer.snapshot, base=base)
         self._tops = dict(answer.tops)
+        for missing in answer.missing:
+            self._missing.setdefault(missing.figure, missing)
         if not self._waterfall_start:
             self._waterfall_start = waterfall(
                 self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes
             )
-        for dropped in self._open.taken(tick, self._own_tick):
-            self._snapshots.pop(dropped, None)
-            self._marks.pop(dropped, None)
         if answer.explained is not None:
             self._populations, self._garbage = answer.explained.populations, answer.explained.garbage
             self._witnesses.take(answer.explained.told)
@@ -227,10 +255,37 @@ class RunWatching(Watching):
             self._take_answer(_LAST_WAIT)
         still = set(self._tops)
         self._populations = tuple(p for p in self._populations if p.key in still or not p.key)
+        self._drop_what_stopped()
         if self._explained_at and tensorflow_loaded():
             autopsy = Autopsy(self._cut())
             autopsy.release("rest")
             self._autopsied = autopsy.given_back(max(self._count, 1))
+
+    def _drop_what_stopped(self) -> None:
+        """One more look when the last reading is long ago: a cache that has been full since is no leak.
+
+        The program is over, so what hung from its running functions is gone; that can't be judged and stays.
+        """
+        if not self._populations or not self._snapshots:
+            return
+        last = self._snapshots[max(self._snapshots)]
+        since = self._count - last.tick
+        if since < max(3, self._count // 5):
+            return
+        now = self._look(self._count).snapshot
+        kept = []
+        for population in self._populations:
+            key = np.array([population.key], np.uint64)
+            column = "bytes" if population.single else "counts"
+            rate = population.bytes_per_tick if population.single else population.objects_per_tick
+            before, after = int(last.column(key, column)[0]), int(now.column(key, column)[0])
+            if after and after - before < 0.3 * rate * since:
+                self._notes.append(
+                    f"{population.holder.text if population.holder else population.root} has stopped growing"
+                )
+            else:
+                kept.append(population)
+        self._populations = tuple(kept)
 
     def _native(self) -> Native | None:
         """As the marks tell, unless a collection showed that most of it was garbage."""

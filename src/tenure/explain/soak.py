@@ -37,7 +37,12 @@ _CYCLES = 60
 
 def least_cycles(warmup: int | None = None) -> int:
     """How many cycles give the three windows that a verdict needs: 10, and more with a longer warm-up."""
-    return next(cycles for cycles in itertools.count((warmup or 0) + 1) if plan(cycles, warmup).windows >= 3)
+    return next(cycles for cycles in itertools.count((warmup or 0) + 1) if _decides(plan(cycles, warmup)))
+
+
+def _decides(plan: FixedPlan) -> bool:
+    """Whether three windows lie between its marks; nothing is read at a mark before the first tick."""
+    return sum(mark > 0 for mark in plan.marks) > 3
 
 
 class SoakWatching(Watching):
@@ -45,7 +50,12 @@ class SoakWatching(Watching):
     program has switched its collector off), and the tail of the cycles goes to the autopsy."""
 
     def __init__(
-        self, program: Sequence[str], plan: FixedPlan, record: Path | None, min_growth: float, births: Births | None,
+        self,
+        program: Sequence[str],
+        plan: FixedPlan,
+        record: Path | None,
+        min_growth: float,
+        births: Births | None,
         warmup: int | None = None,
     ) -> None:
         super().__init__(program, record, min_growth, births)
@@ -69,7 +79,7 @@ class SoakWatching(Watching):
         verdict = super()._verdict()
         if verdict.verdict != "inconclusive" or len(self._used()) >= 4 or self._lost_readings:
             return verdict
-        if self._plan.windows >= 3:
+        if _decides(self._plan):
             why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
         else:
             least = least_cycles(self._asked_warmup)
@@ -79,7 +89,7 @@ class SoakWatching(Watching):
     def _at_tick(self, tick: int, now: float) -> None:
         plan = self._plan
         if tick == plan.warmup:
-            self._births.mark()
+            self._mark()
         looked = self._read(tick) if tick in plan.marks else None
         if looked is not None and tick == plan.marks[-1]:
             tops = populations.growing(self._used(), looked.tree)
@@ -89,7 +99,7 @@ class SoakWatching(Watching):
         if not self._suspected:
             return
         if tick == plan.marks[-1] + 1:
-            self._births.mark()  # what this tick's ops were is known now; what is new from here on is new each tick
+            self._mark()  # what this tick's ops were is known now; what is new from here on is new each tick
         if tick == plan.explained:
             self._explain(tick)
             self._autopsy = Autopsy(self._cut())

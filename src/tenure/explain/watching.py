@@ -202,7 +202,7 @@ class Watching:
             rate.high,
             told.rises and rate.value > 0,
             told.steady,
-            told.slowing,
+            told.slowing and rate.value >= self._min_growth,  # what is too small to be a leak may end as it likes
             BLOCK_BYTES * python.rate if python.rises else 0.0,
         )
 
@@ -318,6 +318,14 @@ class Watching:
             if os.environ.get("TENURE_DEBUG"):
                 traceback.print_exc()
             return False
+
+    def _mark(self) -> None:
+        """What is made from here on is counted anew."""
+        self._guard(self._births.mark, _BIRTHS)
+
+    def _lose_reading(self, why: str) -> None:
+        self._lost_readings += 1
+        self._missing.setdefault(_HEAP, Missing(_HEAP, why))
 
     def _site_of(self, thing: object) -> Birth | None:
         """Where a thing was made; None, and noted as missing, where asking fails."""

@@ -204,9 +204,10 @@ class _Known(weakref.ref[Any]):
 class _AtSite:
     """What is known of the ops of one line."""
 
-    __slots__ = ("last", "new", "ops", "scalars", "traced")
+    __slots__ = ("last", "new", "ops", "scalars", "site", "traced")
 
-    def __init__(self) -> None:
+    def __init__(self, site: Site) -> None:
+        self.site = site
         self.ops: dict[str, int] = {}
         self.traced: dict[str, int] = {}
         self.last: dict[str, tuple[str, ...]] = {}  # op -> its last attributes: name, value, name, value, shortened
@@ -235,7 +236,7 @@ class Births:
         self._known: dict[int, _Known] = {}
         self._uninstall: Callable[[], None] | None = None
         self._watch: Any = None
-        self._at: dict[Site, _AtSite] = {}
+        self._at: dict[int, _AtSite] = {}  # by id of the site, which lives for ever: to hash one costs as much as the rest
         self._ops_at_mark: dict[tuple[Site, str, bool], int] = {}
         self._keys: set[int] = set()
         self._marked = False
@@ -366,33 +367,33 @@ class Births:
     def new_keys(self) -> list[NewKeys]:
         """Lines that, since the mark, ran an op with attributes never seen before, the most frequent first."""
         found = []
-        for site, at in list(self._at.items()):
+        for at in list(self._at.values()):
             for op, new in list(at.new.items()):
                 changed = Changed(new.argument, new.values) if new.argument is not None else None
-                found.append(NewKeys(op, _birth(site), new.count, changed))
+                found.append(NewKeys(op, _birth(at.site), new.count, changed))
         return sorted(found, key=lambda row: -row.count)
 
     def scalars(self) -> list[Scalars]:
         """Lines that, since the mark, turned Python scalars into tensors, with how many distinct ones."""
-        rows = [(site, len(at.scalars)) for site, at in list(self._at.items()) if at.scalars]
+        rows = [(at.site, len(at.scalars)) for at in list(self._at.values()) if at.scalars]
         rows.sort(key=lambda row: -row[1])
         return [Scalars(_birth(site), count, count >= _VALUES) for site, count in rows]
 
     def _op_counts(self) -> Iterable[tuple[tuple[Site, str, bool], int]]:
-        for site, at in list(self._at.items()):
+        for at in list(self._at.values()):
             for op, count in list(at.ops.items()):
-                yield (site, op, False), count
+                yield (at.site, op, False), count
             for op, count in list(at.traced.items()):
-                yield (site, op, True), count
+                yield (at.site, op, True), count
 
     def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
         # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
         site = user_site(sys._getframe(1).f_back)  # the callback's own frames are none of the user's
         if site is None:
             return
-        at = self._at.get(site)
+        at = self._at.get(id(site))
         if at is None:
-            at = self._at.setdefault(site, _AtSite())
+            at = self._at.setdefault(id(site), _AtSite(site))
         if graph is not None:
             at.traced[op] = at.traced.get(op, 0) + 1
             return

@@ -30,8 +30,8 @@ enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 #define NONE UINT32_MAX
 #define ROOT 0x80000000u      /* in `parent`: the rest is the index of a root */
 #define NAMESPACE 0x80000000u /* in `group`: the node is a dict whose string keys are names */
-#define FAR 24  /* nodes between prefetch and expansion: the object, */
-#define NEAR 8  /* and what its traverse reads first: 0.26 -> 0.23 CPU-s for a million objects scattered in memory */
+#define FAR 24                /* nodes between prefetch and expansion: the object, */
+#define NEAR 8                /* and what its traverse reads first: 0.26 -> 0.23 CPU-s for a million objects scattered in memory */
 #define RING 64               /* references between prefetch and use */
 #define ORDINALS 64           /* inline attributes with a group of their own */
 #define HOLDERS 8

@@ -90,8 +90,8 @@ class Groups:
     is -1 for a root. A label is a root's own label, the name in a module, class or instance dict, `#n` for the n-th
     attribute of an instance that keeps them inline (Python 3.11), and blank for everything else; blank, too, for the
     functions and classes of a library, and in a dict of over 256 names. In a recursive structure a child shares the
-    group of an ancestor (up to four steps up) when it and its parent have the same labels and types as those. `bytes` is shallow and includes the atoms
-    that only the group's members refer to.
+    group of an ancestor (up to four steps up) when it and its parent have the same labels and types as that ancestor
+    and its parent. `bytes` is shallow and includes the atoms that only the group's members refer to.
     """
 
     keys: array[int]

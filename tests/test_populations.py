@@ -1,0 +1,91 @@
+"""What grows in counted heaps: the topmost group, its series, and what is left out. No walk, no TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tenure.explain.populations import garbage, growing, held_tensors
+from tenure.observe.snapshot import Snapshot, Tree
+
+# module > history (list) > tensors > their shapes, and beside it a cache (dict) that is full
+NAMES = ("module", "history", "tensor", "shape", "cache", "entry")
+PARENTS = (-1, 0, 1, 2, 0, 4)
+TREE = Tree(
+    np.arange(1, 7, dtype=np.uint64),
+    np.array(PARENTS, np.int64),
+    np.zeros(6, np.int64),
+    NAMES,
+    ("dict", "list", "EagerTensor", "TensorShape", "dict", "bytes"),
+)
+
+
+def snapshot(
+    tick: int, counts: list[int], sizes: list[int], base: Snapshot | None = None, **other: tuple[int, int, int]
+) -> Snapshot:
+    made = Snapshot(
+        tick,
+        None,
+        TREE.keys,
+        np.array(counts, np.int64),
+        np.array(sizes, np.int64),
+        np.array([0, 0, sizes[2], 0, 0, 0], np.int64),
+        other.get("held", (0, 0, 0)),
+        other.get("garbage", (0, 0, 0)),
+        sum(counts),
+        sum(sizes),
+        sizes[2],
+    )
+    return made if base is None else made.beside(base)
+
+
+def run(tensors_at: dict[int, int]) -> list[Snapshot]:
+    """A list of tensors of 1000 bytes with a shape of 100 each; the list itself gets larger too."""
+    base = None
+    made = []
+    for tick, n in tensors_at.items():
+        made.append(snapshot(tick, [1, 1, n, n, 1, 64], [500, 56 + 8 * n, 1000 * n, 100 * n, 4000, 64000], base))
+        base = base or made[0]
+    return made
+
+
+def test_the_topmost_group_that_multiplies_is_found_with_all_below_it() -> None:
+    (top,) = growing(run({10: 10, 20: 20, 33: 33, 40: 40}), TREE)
+    assert NAMES[top.index] == "tensor"
+    assert top.objects == (10, 20, 33, 40)
+    assert top.trend.rate == pytest.approx(1100)
+    assert top.trend.steady and not top.single
+
+
+def test_what_did_not_grow_in_one_window_is_left_out() -> None:
+    assert growing(run({10: 10, 20: 20, 33: 20, 40: 40}), TREE) == []
+
+
+def test_one_object_that_gets_larger_is_told_as_such() -> None:
+    made = [snapshot(t, [1, 1, 1, 1, 1, 64], [500, 56, 5000 * t, 100, 4000, 64000]) for t in (10, 20, 33, 40)]
+    (top,) = growing(made, TREE)
+    assert (NAMES[top.index], top.single, top.trend.rate) == ("tensor", True, pytest.approx(5000))
+
+
+def test_a_snapshot_beside_its_base_keeps_what_differs_and_gives_the_same_columns() -> None:
+    first, second = run({10: 10, 20: 20})
+    assert set(second.keys) == {2, 3, 4}
+    assert second.column(TREE.keys, "counts").tolist() == [1, 1, 20, 20, 1, 64]
+    vanished = snapshot(30, [1, 1, 0, 0, 1, 64], [500, 56, 0, 0, 4000, 64000], first)
+    assert vanished.column(TREE.keys, "counts").tolist() == [1, 1, 0, 0, 1, 64]
+
+
+def test_what_native_code_holds_and_garbage_must_rise_in_each_window() -> None:
+    counts, sizes = [1, 1, 1, 1, 1, 64], [500, 56, 1000, 100, 4000, 64000]
+    rising = [
+        snapshot(t, counts, sizes, held=(t, t * 200, t * 4096), garbage=(t, t * 300, t * 8192))
+        for t in (10, 20, 33, 40)
+    ]
+    assert held_tensors(rising) == (pytest.approx(4096), pytest.approx(1))
+    waste = garbage(rising)
+    assert waste is not None and waste.tensor_bytes_per_tick == pytest.approx(8192)
+    sawtooth = [
+        snapshot(t, counts, sizes, held=(t % 25, 0, t % 25 * 4096), garbage=(t % 25, 0, t % 25 * 8192))
+        for t in (10, 20, 33, 40)
+    ]
+    assert held_tensors(sawtooth) == (0.0, 0.0) and garbage(sawtooth) is None
