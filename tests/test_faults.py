@@ -286,10 +286,12 @@ def test_a_disk_that_fills_up_is_said_and_nothing_else(
     assert "disk is full" in figures(report)["recording"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_recording_on_a_full_device_says_so_before_the_run() -> None:
-    with pytest.raises(recording.RecordingError):
-        RunWatching(("fake",), Path("/dev/full")).start()
+def test_a_recording_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    # a pipe stands for /dev/null, which a superuser's `--record /dev/null` once turned into a plain file
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(recording.RecordingError, match="device or a pipe"):
+        RunWatching(("fake",), tmp_path / "pipe").start()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 # -- the sampler itself ------------------------------------------------------------------------------------------------

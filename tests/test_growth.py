@@ -44,6 +44,20 @@ def test_the_slope_is_not_moved_by_one_jump() -> None:
 
 
 @settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(-(10**9), 10**9)), min_size=2, max_size=12, unique_by=lambda p: p[0]
+    )
+)
+def test_the_slope_and_its_interval_are_those_of_scipy(points: list[tuple[int, int]]) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    ticks, values = [p[0] for p in sorted(points)], [float(p[1]) for p in sorted(points)]
+    found, known = slope(ticks, values), stats.theilslopes(values, ticks, alpha=0.95)
+    assert found.value == pytest.approx(known[0])
+    if len(points) >= 4:  # below that scipy's interval has no bounds
+        assert (found.low, found.high) == (pytest.approx(known[2]), pytest.approx(known[3]))
+
+
 @given(st.integers(0, 500), st.integers(1, 3000))
 def test_the_marks_run_from_the_first_to_the_last_tick(first: int, length: int) -> None:
     marks = boundaries(first, first + length)

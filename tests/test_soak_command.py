@@ -258,6 +258,20 @@ def test_a_time_that_is_none(soak: Soak, time: str) -> None:
     assert "job" not in sys.modules
 
 
+@pytest.mark.parametrize("option", ["--json", "--report", "--record"])
+def test_a_pipe_is_never_replaced(soak: Soak, tmp_path: Path, option: str) -> None:
+    os.mkfifo(tmp_path / "pipe")  # stands for /dev/null
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        result = soak("--cycles", "3", option, "pipe", "job.py:no_index")
+        assert result.exit_code == (2 if option == "--record" else 4), result.output
+        assert (tmp_path / "pipe").is_fifo()
+        if option == "--json":
+            assert os.read(reader, 100_000).startswith(b'{\n  "schema": "tenure/report/1"')
+    finally:
+        os.close(reader)
+
+
 def test_cycles_and_a_time(soak: Soak) -> None:
     mistake(soak("--cycles", "9", "--for", "1s", "job.py:cycle"), "not both")
 

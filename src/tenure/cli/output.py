@@ -74,6 +74,9 @@ def require_tensorflow(command: str) -> None:
 def write_atomically(file: str, text: str) -> None:
     """Writes beside and renames, so that a reader never sees half a report."""
     path = Path(file)
+    if path.exists() and not path.is_file():  # a pipe or a device is written to; replaced, /dev/null would be a file
+        path.write_text(text, encoding="utf-8")
+        return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

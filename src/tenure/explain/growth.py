@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import NormalDist, median
 
 __all__ = ["CONFIDENCE", "Slope", "Trend", "boundaries", "least_cycles", "seconds_to_limit", "slope", "trend"]
 
@@ -74,16 +76,22 @@ def _aliased(marks: Sequence[int]) -> bool:
 
 
 def slope(ticks: Sequence[int], values: Sequence[float], confidence: float = CONFIDENCE) -> Slope:
-    """The median of all pairwise slopes (Theil 1950, Sen 1968) and its interval; zero for fewer than two points."""
-    if len(ticks) < 2:
-        return Slope(0.0, 0.0, 0.0)
-    from scipy.stats import theilslopes  # takes 0.5 s to import: only when a verdict is due
+    """The median of all pairwise slopes (Theil 1950) and its interval (Sen 1968); zero for fewer than two points.
 
-    found = theilslopes(list(values), list(ticks), alpha=confidence)
-    value, low, high = float(found[0]), float(found[2]), float(found[3])
-    if not (math.isfinite(low) and math.isfinite(high)):
-        low = high = value
-    return Slope(value, min(low, value), max(high, value))
+    The same figures as `scipy.stats.theilslopes`, which a test compares; importing that would cost the watched program
+    over half a second and tens of megabytes, measured.
+    """
+    pairs = itertools.combinations(zip(ticks, values, strict=True), 2)
+    slopes = sorted((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in pairs if x2 != x1)
+    if not slopes:
+        return Slope(0.0, 0.0, 0.0)
+    count, number = len(values), len(slopes)
+    ties = sum(n * (n - 1) * (2 * n + 5) for n in Counter(values).values())
+    spread = math.sqrt(max(count * (count - 1) * (2 * count + 5) - ties, 0) / 18)  # of Kendall's S, Sen's equation 2.6
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * spread
+    low = max(round((number - reach) / 2) - 1, 0)
+    high = min(round((number + reach) / 2), number - 1)
+    return Slope(median(slopes), slopes[low], slopes[high])
 
 
 def trend(ticks: Sequence[int], values: Sequence[float], noise: float = 0.0) -> Trend:

@@ -117,6 +117,7 @@ class RunWatching(Watching):
             elif tick >= self._explain_from + self._explain_ticks:
                 self._wait()
                 self._read(tick, explain=True)
+                self._wait()  # its verdict goes into the recording at once, in case the program is killed
                 return
         if self._open.due(tick, self._own_tick):
             if self._pending is not None and self._waited < self._patience():
@@ -232,11 +233,13 @@ class RunWatching(Watching):
             self._populations, self._garbage = answer.explained.populations, answer.explained.garbage
             self._witnesses.take(answer.explained.told)
             self._known |= set(self._tops)
-            self._store_report()
         elif self._explain_from is None and self._worth_explaining():
             self._explain_ticks = max(2, min(6, self._count // 4))
             self._explain_from = self._count
             self._begin_explaining(self._count - (self._made_since or 0))
+
+        if self._explained_at:
+            self._store_report()
 
     def _worth_explaining(self) -> bool:
         if len(self._used()) < 4 or len(self._explained_at) >= _MOST_EXPLAINED:

@@ -24,7 +24,7 @@ from tenure.explain.growth import Slope, seconds_to_limit, slope, trend
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
-from tenure.observe.recording import Recorder
+from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
@@ -81,6 +81,9 @@ class Watching:
     def start(self) -> None:
         """Begins: hooks the constructors, opens the recording. Raises RecordingError when that can't be written."""
         if self._record is not None:
+            if self._record.exists() and not (self._record.is_file() or self._record.is_dir()):
+                # a new recording takes the place of the old file: of /dev/null it would make a plain file, for everyone
+                raise RecordingError(f"{self._record} is a device or a pipe, not a place for a recording.")
             self._recorder = Recorder(self._record, self._program, versions())
         self._guard(self._births.start, _BIRTHS)
 
@@ -183,6 +186,7 @@ class Watching:
         if self._recorder is not None:
             recorder = self._recorder
             self._guard(lambda: recorder.set_report(self._report(None)), "recording")
+            self._guard(recorder.flush, "recording")
 
     # ------------------------------------------------------------------------------------------ what it adds up to
 

@@ -236,7 +236,7 @@ class Births:
         self._known: dict[int, _Known] = {}
         self._uninstall: Callable[[], None] | None = None
         self._watch: Any = None
-        self._at: dict[int, _AtSite] = {}  # by id of the site, which lives for ever: to hash one costs as much as the rest
+        self._at: dict[int, _AtSite] = {}  # by id of the site: it lives for ever, and a tuple is hashed anew each time
         self._ops_at_mark: dict[tuple[Site, str, bool], int] = {}
         self._keys: set[int] = set()
         self._marked = False
@@ -388,9 +388,11 @@ class Births:
 
     def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
         # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
-        site = user_site(sys._getframe(1).f_back)  # the callback's own frames are none of the user's
-        if site is None:
-            return
+        site = _walk(sys._getframe(2), _whose, _sites)  # the callback's own two frames are none of the user's
+        if type(site) is not tuple:
+            site = user_site(site)
+            if site is None:
+                return
         at = self._at.get(id(site))
         if at is None:
             at = self._at.setdefault(id(site), _AtSite(site))

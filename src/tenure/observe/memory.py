@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tenure.probes import ProbeError, process, read
+from tenure.probes import process, read
 from tenure.records import Layer, Missing, Sample
 
 __all__ = ["Counters", "waterfall"]
@@ -97,10 +97,7 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
     `tensor_bytes` is shape x dtype of unique live buffers, `python_bytes` the shallow sizes of live Python objects.
     Free memory that an allocator holds may have gone back page by page, so `unaccounted` can be negative by that.
     """
-    try:
-        mappings = process.rss_by_mapping()
-    except ProbeError:
-        mappings = None
+    mappings, _ = read(process.rss_by_mapping, "resident memory by mapping")
     pool_used, pool_peak = sample.pool_used or 0, sample.pool_peak or sample.pool_used or 0
     small = max((tensor_bytes or 0) - pool_used, 0)
     other = sample.malloc_used - max(pool_peak, pool_used) - small if sample.malloc_used is not None else None
