@@ -105,7 +105,14 @@ def test_all_counters_fail_and_a_leak_of_objects_is_still_found(
     report = way(grow)
     assert report.verdict == "leak"
     assert report.findings[0].bytes_per_tick == pytest.approx(20_000, rel=0.1)
-    assert {"resident memory", "malloc in use", "Python's blocks"} <= set(figures(report))
+    assert set(figures(report)) == {
+        "resident memory",
+        "malloc in use",
+        "Python's blocks",
+        "resident memory by mapping",
+        "memory limit",
+    }
+    assert report.growth is not None and report.growth.seconds_to_limit is None
     assert {layer.bytes for layer in report.waterfall_end if layer.name in ("RSS", "mapped files")} == {None}
 
 

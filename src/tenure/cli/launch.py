@@ -82,15 +82,17 @@ def own_folders(program: Program) -> tuple[str, ...]:
     return (os.path.join(os.path.dirname(origin), ""),)
 
 
-def syntax_fault(program: Program) -> int | None:
-    """Prints Python's own message (file, line, place) when the script does not compile, and returns its status 1."""
+def syntax_fault(program: Program) -> str | None:
+    """One sentence where and why the script does not compile, or None."""
     if program.module or os.path.isdir(program.target) or _is_archive(program.target):
         return None
     try:
         _script_code(program.target)
-    except (SyntaxError, ValueError) as error:  # ValueError: a null byte in the source, before Python 3.12
-        traceback.print_exception(type(error), error, None)
-        return 1
+    except SyntaxError as error:
+        text = f": {error.text.strip()}" if error.text else ""
+        return f"{program.target} has a syntax error on line {error.lineno}, {error.msg}{text}"
+    except ValueError as error:  # a null byte in the source, before Python 3.12
+        return f"{program.target} does not compile: {error}"
     return None
 
 

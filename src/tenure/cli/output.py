@@ -53,9 +53,14 @@ def check_writable(command: str, *files: str | None) -> None:
             fail(command, f"{file} can't be written: {(error.strerror or str(error)).lower()}")
 
 
-def require_tensorflow(command: str) -> None:
-    """Fails with one sentence when TensorFlow is missing or older than 2.16. Does not import it."""
+def require_tensorflow(command: str, missing_is_fine: bool = False) -> None:
+    """Fails with one sentence when TensorFlow is older than 2.16, or missing. Does not import it.
+
+    A program that never imports TensorFlow can be run all the same: `missing_is_fine`.
+    """
     if importlib.util.find_spec("tensorflow") is None:
+        if missing_is_fine:
+            return
         fail(
             command,
             "TensorFlow is not installed here; install it (pip install 'tenure[tf-cpu]', or your own build)",

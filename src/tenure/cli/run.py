@@ -92,6 +92,7 @@ def command(
 ) -> None:
     """Run a program unchanged under watch. The verdict goes to stderr; the exit status is the program's own."""
     from tenure.cli import launch
+    from tenure.cli.output import require_tensorflow
     from tenure.cli.session import Outputs, Session, unwritable
 
     words, is_module = ctx.meta["tenure.program"]
@@ -114,9 +115,10 @@ def command(
         if not (colon and module and name):
             raise _Usage(f"--tick {function} names no function; write MODULE:FUNCTION, such as train:step")
     known = _known(fail_on, baseline)
-    status = launch.syntax_fault(program)
-    if status is not None:
-        raise SystemExit(status)
+    reason = launch.syntax_fault(program)
+    if reason is not None:
+        raise _Usage(reason)
+    require_tensorflow("tenure run", missing_is_fine=True)
     outputs = Outputs(paths.get("--json"), paths.get("--report"), paths.get("--record"), redact)
     session = Session(program.words, outputs, function, launch.own_folders(program))
 

@@ -341,19 +341,19 @@ class Watching:
 
     def _blind_spots(self) -> list[Missing]:
         """What the walks could not tell apart: they go on without it, so it is asked for once more at the end."""
-        lost = list(self._births.missing())
+        probes: list[tuple[Callable[[], object], str]] = [
+            (process.rss_by_mapping, "resident memory by mapping"),
+            (process.memory_limit, "memory limit"),
+        ]
         if tensorflow_loaded():
             from tenure.probes.tf import handles, registries
 
-            lost += [
-                missing
-                for _, missing in (
-                    read(handles.tensor_types, "TensorFlow's types"),
-                    read(registries.registry_objects, "TensorFlow's registries"),
-                )
-                if missing is not None
+            probes += [
+                (handles.tensor_types, "TensorFlow's types"),
+                (registries.registry_objects, "TensorFlow's registries"),
             ]
-        return lost
+        asked = (read(probe, figure)[1] for probe, figure in probes)
+        return [*self._births.missing(), *(missing for missing in asked if missing is not None)]
 
 
 def versions() -> dict[str, str | None]:

@@ -279,7 +279,11 @@ def _run(
         hidden,
     )
     began = time.thread_time()
-    objects, edges, memory, raw, found, split, kept = _walker.walk(*request)
+    try:
+        objects, edges, memory, raw, found, split, kept = _walker.walk(*request)
+    finally:
+        # This frame is in the request: left there it would be a cycle that keeps every root until a collection.
+        del request, hidden
     seconds = time.thread_time() - began
     heap = Heap(
         objects=objects,
