@@ -155,6 +155,14 @@ def test_a_graph_that_gets_ops_takes_the_native_growth() -> None:
     assert (finding.cause, finding.bytes_per_tick) == ("graph-grows-in-session-loop", pytest.approx(300_000))
 
 
+def test_the_ops_in_a_graph_bring_their_native_weight() -> None:
+    ops = population(
+        type_name="Operation", kinds={}, through=("graph-v1",), bytes_per_tick=7400.0, tensor_bytes_per_tick=0.0
+    )
+    (finding,) = verdict_on(populations=(ops,), native=steady(242_000.0)).findings
+    assert (finding.cause, finding.bytes_per_tick) == ("graph-grows-in-session-loop", pytest.approx(242_000))
+
+
 def test_cycles_wait_for_a_collector_that_is_off() -> None:
     assert causes(garbage=Garbage(10.0, 330_000.0, 320_000.0)) == ["cycles-with-gc-off"]
 

@@ -104,7 +104,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The program's own cycle: its unit (tick, step, batch, epoch, call, second), how many were seen, how many warmed up."""
+    """The program's own cycle: its unit (tick, step, batch, epoch, call, second), how many were seen and warmed up."""
 
     unit: str
     function: str | None
@@ -114,7 +114,7 @@ class Ticks:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One step of the waterfall: a part of the resident memory by what it is. `bytes` is None when it could not be had."""
+    """One part of the resident memory by what it is (the waterfall). `bytes` is None when it could not be had."""
 
     name: str
     bytes: int | None

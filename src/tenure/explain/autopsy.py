@@ -8,9 +8,9 @@ warm-up, after one more tick, and after several; the difference of the last two 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 
+from tenure.observe.memory import collector_off
 from tenure.observe.snapshot import roots, tensorflow_loaded
 from tenure.probes import heap, release
 from tenure.records import GivenBack
@@ -28,7 +28,7 @@ class Autopsy:
     def release(self, stage: str) -> None:
         """Runs all actions now and notes what each gave back under this stage."""
         done: list[release.Released] = []
-        if gc.isenabled():
+        if not collector_off():
             done.append(release.collect_garbage())
         if tensorflow_loaded():
             done.append(release.gradient_registry(lambda: orphans(self._cut)))

@@ -201,9 +201,10 @@ def _population_evidence(p: Population) -> list[str]:
 def _from_graphs(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if any(d.cause == "graph-grows-in-session-loop" for d in drafts):
         for draft in drafts:
-            if draft.cause == "graph-grows-in-session-loop" and evidence.graphs:
-                draft.birth = draft.birth or evidence.graphs[0].birth
-                draft.native_weight = True
+            if draft.cause == "graph-grows-in-session-loop":
+                draft.native_weight = True  # the ops themselves are in C++
+                if evidence.graphs:
+                    draft.birth = draft.birth or evidence.graphs[0].birth
         return []
     found = []
     for graph in evidence.graphs:

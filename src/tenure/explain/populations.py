@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tenure.explain.evidence import Garbage, Population
 from tenure.explain.growth import Trend, trend
+from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
 from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look
 from tenure.probes import heap, read
@@ -172,6 +174,7 @@ def _population(
     holder = _registry_holder(tree.root(index), members, known) if tree.tiers[index] == 2 else _holder(chosen)
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
+    born = _birth(members, samples, known, site_of) or (_graph_line(chosen, known) if "graph-v1" in through else None)
     viewed, kept = _views(samples or members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
@@ -186,7 +189,7 @@ def _population(
         kinds=rates,
         through=through,
         holder=holder,
-        birth=_birth(members, samples, known, site_of),
+        birth=born,
         changed=changed,
         changed_kind=changed_kind,
         function=function,
@@ -203,7 +206,12 @@ def _holder(chosen: Sequence[heap.Found]) -> Holder | None:
     found, _ = read(
         lambda: retention.name_group([retention.name_path(f.root, f.path, f.obj) for f in chosen]), "holder"
     )
-    return found
+    if found is None:
+        return None
+    text, path = found.text, found.path
+    while len(path) > 1 and path[-1].startswith("(inside") and text.endswith(f" > {path[-1]}"):
+        text, path = text.removesuffix(f" > {path[-1]}"), path[:-1]  # what a framework's object is made of inside
+    return replace(found, text=text, path=path)
 
 
 def _registry_holder(root: str, members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> Holder:
@@ -291,6 +299,17 @@ def _retraced(samples: Sequence[heap.Found]) -> tuple[str | None, Changed | None
     if changed is None:
         return name, None, None
     return name, Changed(changed.argument, tuple(changed.values)), changed.kind
+
+
+def _graph_line(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> Birth | None:
+    """The user's line that made the newest ops of the graph on the way to the samples."""
+    from tenure.probes.tf import graphs
+
+    on_path = [obj for found in samples[-1:] for obj in found.path if isinstance(obj, known.get("graph-v1", ()))]
+    if not on_path:
+        return None
+    last, _ = read(partial(graphs.last_ops, on_path[-1]), "last ops")
+    return line_of_ops(last or ())
 
 
 def _views(samples: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:

@@ -24,7 +24,7 @@ from tenure.explain.evidence import Garbage, Native, Population
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
-from tenure.observe.memory import waterfall
+from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded
 from tenure.probes import ProbeError
 from tenure.records import Missing
@@ -167,7 +167,7 @@ class RunWatching(Watching):
 
     def _collect(self, tick: int) -> None:
         """One collection before a verdict on native growth: what it frees was pending garbage, not a leak."""
-        if gc.isenabled():
+        if not collector_off():
             gc.collect()
             native = self._counters.sample(tick).native
             if native is not None:
@@ -187,7 +187,7 @@ class RunWatching(Watching):
         used = [*(s for s in self._used() if s.tick < tick), looked.snapshot]
         tops = populations.growing(used, looked.tree)
         found = populations.describe(tops, used, looked, self._site_of, self._cut())
-        off = not gc.isenabled() or gc.get_freeze_count() > 0
+        off = collector_off() or gc.get_freeze_count() > 0
         watched = max(self._explain_ticks - 1, 1)
         self._guard(
             lambda: self._witnesses.gather(self._births, watched, tick, self._cut()), "tapes, datasets and graphs"

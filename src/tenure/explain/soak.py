@@ -25,7 +25,7 @@ from tenure.explain.diagnosis import Verdict
 from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
-from tenure.observe.memory import waterfall
+from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot
 from tenure.records import Report
 
@@ -111,7 +111,7 @@ class SoakWatching(Watching):
             self._autopsied = self._autopsy.given_back(plan.cycles - plan.first_release)
 
     def _read(self, tick: int) -> Look:
-        if gc.isenabled():
+        if not collector_off():
             gc.collect()
         looked = self._look(tick)
         self._witnesses.note_graph(tick)
@@ -131,7 +131,7 @@ class SoakWatching(Watching):
         # What grew in the windows; this tick's counts are in the tree, but the watched ops' own weight is not growth.
         tops = populations.growing(used, looked.tree)
         self._populations = populations.describe(tops, used, looked, self._site_of, self._cut())
-        off = not gc.isenabled() or gc.get_freeze_count() > 0
+        off = collector_off() or gc.get_freeze_count() > 0
         self._garbage = populations.garbage(used, looked.found, self._site_of) if off else None
         watched = max(tick - self._plan.marks[-1] - 1, 1)
         self._guard(lambda: self._witnesses.gather(births, watched, tick, self._cut()), "tapes, datasets and graphs")

@@ -17,7 +17,7 @@ from tenure.observe.sources import line_text, user_file
 from tenure.probes import heap, read
 from tenure.records import Birth, Holder
 
-__all__ = ["Witnesses"]
+__all__ = ["Witnesses", "line_of_ops"]
 
 _MOST = 64  # rows of each sort that a diagnosis needs at most
 
@@ -119,7 +119,7 @@ class Witnesses:
         if rate < 0.5:
             return []
         last, _ = read(lambda: graphs.last_ops(item.obj), "last ops")
-        return [GrowingGraph("the graph", rate, _line_of(last or ()), _holder(item))]
+        return [GrowingGraph("the graph", rate, line_of_ops(last or ()), _holder(item))]
 
     def note_graph(self, tick: int) -> None:
         """Counts the default graph's ops now, to compare with later; costs microseconds."""
@@ -133,7 +133,7 @@ class Witnesses:
             self._graph_ops.setdefault(id(graph), (tick, count))
 
 
-def _line_of(ops: Sequence[Any]) -> Birth | None:
+def line_of_ops(ops: Sequence[Any]) -> Birth | None:
     """The user's innermost line that made the last op that has one."""
     for op in reversed(ops):
         for file, line, function, _ in reversed(op.frames):

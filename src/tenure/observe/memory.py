@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 
 from tenure.probes import process, read
 from tenure.records import Layer, Missing, Sample
 
-__all__ = ["Counters", "waterfall"]
+__all__ = ["Counters", "collector_off", "waterfall"]
 
 _SMALLEST_REGION = 1 << 20
 _MAPPING_OVERHEAD = 2 * 4096  # malloc's header and the alignment of TensorFlow's allocator, in whole pages
@@ -89,6 +90,11 @@ class Counters:
         functions, lost = read(registries.py_function_count, "Python-function list")
         self._note(lost)
         return size, functions
+
+
+def collector_off() -> bool:
+    """Whether no automatic collection will come: gc.disable(), or a threshold of 0 (gc.isenabled() stays true)."""
+    return not gc.isenabled() or gc.get_threshold()[0] == 0
 
 
 def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None) -> tuple[Layer, ...]:

@@ -23,6 +23,8 @@ from tenure.records import Missing
 __all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
+_SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
+_MOST_SHARED = 50_000
 
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
@@ -89,7 +91,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Look:
-    """A snapshot with the tree it was counted in, and the objects that were asked for: drop it at once, it holds them."""
+    """A snapshot with the tree it was counted in, and the objects asked for: drop it at once, it holds them."""
 
     snapshot: Snapshot
     tree: Tree
@@ -121,7 +123,7 @@ def tensorflow_loaded() -> bool:
 
 
 def roots() -> tuple[list[heap.Root], dict[str, Any]]:
-    """The roots of a walk and its fixed arguments: user's modules and frames, libraries, the framework's registries last."""
+    """The roots of a walk and its fixed arguments: modules and frames, the framework's registries last."""
     modules = heap.module_roots(retention.user_module)
     listed = [*modules.roots, *heap.frame_roots(retention.user_frame)]
     if tensorflow_loaded():
@@ -213,14 +215,31 @@ def _tensor_types() -> tuple[type, ...]:
 
 
 def _weigher() -> Callable[[Any], int]:
-    """Bytes of a tensor, or of what a resource handle owns. A tensor that can't tell its shape weighs nothing."""
+    """Bytes of a tensor, or of what a resource handle owns; 0 for a buffer that was weighed before.
+
+    What a tape holds twice (an op's output and the next op's input through a reshape or a variable's read) is one
+    buffer: 1.8 times the bytes were seen without. A tensor that can't tell its shape weighs nothing.
+    """
     if not tensorflow_loaded():
         return lambda tensor: 0
     from tenure.probes.tf import handles
 
+    seen: set[int] = set()
+
     def weigh(tensor: Any) -> int:
         try:
-            return handles.handle_bytes(tensor) if handles.is_resource(tensor) else handles.tensor_bytes(tensor)
+            if handles.is_resource(tensor):
+                return handles.handle_bytes(tensor)
+            size = handles.tensor_bytes(tensor)
+            if size < _SHARED or len(seen) >= _MOST_SHARED:
+                return size
+            address = handles.buffer_address(tensor)
+            if address is None:
+                return size
+            if address in seen:
+                return 0
+            seen.add(address)
+            return size
         except Exception:  # a tensor whose op failed raises its op's error on every read
             return 0
 
