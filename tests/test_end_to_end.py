@@ -271,12 +271,11 @@ def test_the_recording_of_a_killed_run_names_the_leak(tmp_path: Path) -> None:
 
 
 def test_the_environment_variable_watches_an_unchanged_command(tmp_path: Path) -> None:
-    program = "cases/05_worker_scratch.py"
     # what the installed tenure_run.pth does at interpreter start
     start = (Path(__file__).parents[1] / "tenure_run.pth").read_text()
     (tmp_path / "sitecustomize.py").write_text(start)
     done = subprocess.run(
-        [sys.executable, program, "200"],
+        [sys.executable, LEAKING, "200"],
         cwd=PROGRAMS,
         env=environment(TENURE_RUN="1", PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE}"),
         capture_output=True,
@@ -287,4 +286,5 @@ def test_the_environment_variable_watches_an_unchanged_command(tmp_path: Path) -
     assert "Traceback" not in done.stderr
     assert "tenure  LEAK" in done.stderr
     assert "tensors-kept" in done.stderr
-    assert "05_worker_scratch.py:" in done.stderr
+    assert "service.desks['front'].pending[*]" in done.stderr
+    assert done.stdout == "200 served\n"

@@ -1,4 +1,4 @@
-"""Watching does no harm: no race with the program's own code, bounded memory, and nothing of the program's kept alive."""
+"""Watching does no harm: no race with the program's code, bounded memory, and nothing of the program's kept alive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hammer(watching: RunWatching, calls: int, each: int) -> None:
 
 
 def test_a_million_tuples_are_built_unharmed_beside_a_watch() -> None:
-    # gc.get_objects() in another thread makes tuple(map(...)) raise SystemError: the half-built tuple has a second owner
+    # gc.get_objects() in another thread makes tuple(map(...)) raise SystemError: a half-built tuple gets a second owner
     watching = RunWatching(("fake",))
     watching.start()
     watching.set_ticks("tick", "fake")
@@ -68,7 +68,7 @@ def test_a_million_tuples_are_built_unharmed_beside_a_watch() -> None:
         report = watching.finish(0)
     assert report.ticks.count > 0
     assert {missing.figure for missing in report.missing} <= {"Keras' batches and epochs"}
-    assert [missing for missing in source.missing] == []
+    assert source.missing == []
 
 
 def test_the_hammer_finds_the_race_it_looks_for() -> None:
@@ -178,9 +178,7 @@ class Thing:
 
 @contextlib.contextmanager
 def a_watch(kind: str) -> Iterator[Any]:
-    watching: Any = (
-        RunWatching(("fake",)) if kind == "run" else SoakWatching(("fake",), plan(60), None, 4096.0, None)
-    )
+    watching: Any = RunWatching(("fake",)) if kind == "run" else SoakWatching(("fake",), plan(60), None, 4096.0, None)
     watching.start()
     watching.set_ticks("tick", "fake")
     yield watching

@@ -332,8 +332,11 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
     )
     if site:
         draft.evidence.append(f"{site.new_keys_per_tick:.3g} new {site.op} kernels a tick from this line")
-    if any(m.kind == "optimizer" and m.per_tick >= 0.5 for m in evidence.made) and cause == "eager-kernel-cache":
+    made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
+    if cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
         draft.also.append("optimizer-recreated")
+    if cause == "eager-kernel-cache" and "lookup-table" in made_each_tick:
+        draft.cause, draft.also = "lookup-table-recreated", [cause]
     draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a tick")
     return draft
 
@@ -432,7 +435,13 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         host.bytes += rest
         host.evidence.append(f"{rest:.0f} bytes a tick of it outside Python")
         return []
-    if rest < 0.3 * total and drafts:
+    cached = next(
+        (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None
+    )
+    if cached is not None and rest <= 2 * cached.bytes:
+        cached.bytes += rest  # what the kernels themselves hold: a table's entries, a generator's state
+        return []
+    if (rest < 0.3 * total and drafts) or native.low < 0.5 * native.bytes_per_tick:
         return []
     if evidence.datasets:
         cache = evidence.datasets[0]

@@ -175,7 +175,7 @@ def _population(
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
     born = _birth(members, samples, known, site_of) or (_graph_line(chosen, known) if "graph-v1" in through else None)
-    viewed, kept = _views(samples or members, top, span)
+    viewed, kept = _views(samples, members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
         root=tree.root(index),
@@ -312,9 +312,14 @@ def _graph_line(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, .
     return line_of_ops(last or ())
 
 
-def _views(samples: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
+def _views(samples: Sequence[heap.Found], members: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
     """Whether these are small views of large buffers, and the bytes a tick they keep that no count has seen yet."""
     arrays = [f.obj for f in samples if isinstance(f.obj, np.ndarray)]
+    if not arrays:
+        # A record that holds an excerpt: the views are the nearest arrays below it, what they look at comes after.
+        below = [f for f in members if isinstance(f.obj, np.ndarray) and f.obj.base is not None]
+        nearest = min((f.group for f in below), default=-1)
+        arrays = [f.obj for f in below if f.group == nearest]
     if not arrays or top.single:
         return False, 0.0
     from tenure.probes.tf import handles

@@ -206,19 +206,21 @@ class RunWatching(Watching):
         """Takes in a reading that is there; decides whether to explain."""
         if self._pending is None:
             return
-        tick, answer = self._pending
-        if isinstance(answer, Aside):
-            if not answer.done() and not wait:
+        tick, pending = self._pending
+        if isinstance(pending, Aside):
+            if not pending.done() and not wait:
                 return
             try:
-                answer = answer.result(wait)
+                answer = pending.result(wait)
             except ProbeError as error:
-                answer.end()
+                pending.end()
                 self._pending = None
                 self._marks.pop(tick, None)
                 self._lose_reading(str(error))
                 self._put_off()
                 return
+        else:
+            answer = pending
         self._pending = None
         base = self._snapshots[min(self._snapshots)] if self._snapshots else None
         self._snapshots[tick] = replace(answer.snapshot, base=base)

@@ -235,8 +235,8 @@ class _Caller:
         self._function = function
         self._takes_index = _takes_index(function)
         # One event loop for all calls where Python has it (3.11): a loop a call would be the soak's own cost.
-        is_async = inspect.iscoroutinefunction(function) and hasattr(asyncio, "Runner")
-        self._runner = asyncio.Runner() if is_async else None
+        runner: Any = getattr(asyncio, "Runner", None)
+        self._runner = runner() if runner is not None and inspect.iscoroutinefunction(function) else None
 
     def __enter__(self) -> _Caller:
         return self

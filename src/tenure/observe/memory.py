@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import time
 
@@ -11,22 +12,23 @@ from tenure.records import Layer, Missing, Sample
 
 __all__ = ["Counters", "collector_off", "waterfall"]
 
-_SMALLEST_REGION = 1 << 20
-_MAPPING_OVERHEAD = 2 * 4096  # malloc's header and the alignment of TensorFlow's allocator, in whole pages
+_SMALLEST_REGION = 2 << 20
+_SLACK = 0.15  # what else a program takes or gives back between two samples, as a share of the region
 
 
 class Counters:
     """Reads the cheap counters, tick by tick, and keeps account of the regions that TensorFlow's CPU pool takes.
 
-    The pool (BFC, in use when oneDNN is on) takes regions of a power of two from malloc and never returns them; malloc
-    counts each as in use, which would read as a leak of megabytes. A region shows as a malloc mapping of its own, of
-    that size and a page or two; when the pool's use grew meanwhile, the rest of the growth may be of other mappings.
+    The pool (BFC, in use when oneDNN is on) takes regions from malloc and never returns them: 2 MiB first, then each at
+    least twice the one before, always a power of two. malloc counts a region as in use, which would read as a leak of
+    megabytes. A region shows as a jump of malloc of about that size while the pool's own use grows.
     """
 
     def __init__(self) -> None:
         self.missing: dict[str, Missing] = {}
         self._began = time.monotonic()
-        self._mapped: int | None = None
+        self._used: int | None = None
+        self._last_region = 0
         self._regions = 0
         self._pool_used = 0
 
@@ -40,7 +42,7 @@ class Counters:
         blocks, lost = read(process.python_blocks, "Python's blocks")
         self._note(lost)
         if malloc is not None:
-            self._count_regions(malloc.mapped, pool_used)
+            self._count_regions(malloc.used, pool_used)
         registry, functions = self._registries()
         return Sample(
             tick=tick,
@@ -61,14 +63,15 @@ class Counters:
         if lost is not None:
             self.missing.setdefault(lost.figure, lost)
 
-    def _count_regions(self, mapped: int, pool_used: int | None) -> None:
-        grown = mapped - self._mapped if self._mapped is not None else 0
+    def _count_regions(self, used: int, pool_used: int | None) -> None:
+        grown = used - self._used if self._used is not None else 0
         pool_grew = pool_used is not None and pool_used > self._pool_used
-        self._mapped, self._pool_used = mapped, pool_used or 0
-        if pool_used is None or grown < _SMALLEST_REGION:
+        self._used, self._pool_used = used, pool_used or 0
+        if not pool_grew or grown < _SMALLEST_REGION * (1 - _SLACK):
             return
-        region = 1 << (grown.bit_length() - 1)
-        if pool_grew or grown - region <= _MAPPING_OVERHEAD:
+        region = 1 << round(math.log2(grown))
+        if region >= 2 * self._last_region and abs(grown - region) <= _SLACK * region:
+            self._last_region = region
             self._regions += region
 
     def _pool(self) -> tuple[int | None, int | None]:
