@@ -210,6 +210,16 @@ def test_ctrl_c_ends_it_early_and_returns_the_report() -> None:
     assert after == [1]
 
 
+@pytest.mark.parametrize("part", ["setup", "on_tick"])
+def test_what_stops_it_from_outside_passes_and_leaves_no_hooks(part: str) -> None:
+    def stop(*told: int) -> None:
+        raise KeyboardInterrupt if part == "setup" else ArithmeticError
+
+    with pytest.raises((KeyboardInterrupt, ArithmeticError)):
+        soak(lambda: None, 20, **{part: stop})  # type: ignore[arg-type]
+    assert noting() is None
+
+
 def test_a_leak_is_found_with_its_size_and_not_under_a_higher_floor() -> None:
     module = sys.modules[__name__]
     module.kept = []  # type: ignore[attr-defined]

@@ -434,6 +434,14 @@ def test_ctrl_c_gives_the_report_so_far(soak: Soak) -> None:
     assert module().seen == ["after"]
 
 
+def test_ctrl_c_before_the_first_cycle_is_no_leak(soak: Soak, tmp_path: Path) -> None:
+    # click ends an interrupted command with status 1, which here means a leak
+    (tmp_path / "script.py").write_text("raise KeyboardInterrupt\n")
+    mistake(soak("script.py:f"), "Ctrl-C", "script.py")
+    (tmp_path / "slow.py").write_text("def before():\n    raise KeyboardInterrupt\ndef f(): pass\n")
+    mistake(soak("--setup", "before", "slow.py:f"), "Ctrl-C")
+
+
 def test_a_module_that_ends_while_it_is_imported(soak: Soak, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nsys.exit(5)\n")
     mistake(soak("script.py:f"), "script.py", "5", "__main__")

@@ -198,6 +198,8 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
             f"{where} ended while it was imported (exit status {error.code}); "
             "guard its main part by `if __name__ == '__main__':`"
         )
+    except KeyboardInterrupt:
+        _fail(f"stopped by Ctrl-C while {where} was imported")
     except Exception as error:
         sys.stderr.write(_users_traceback(error))
         _fail(f"{where} can't be imported: {type(error).__name__}: {error}")

@@ -46,7 +46,8 @@ _TELLING = (
     "tensor",
     "array",
 )
-_SAMPLES = 6
+_SAMPLES = 512  # of each group; all of its holders should be among them
+_NAMED_SAMPLES = 12
 _MOST_NAMED = 16
 _LEAST_NAMED = 256.0  # bytes a tick: below this growth is not worth a walk for its name
 _LEAST_OF_HOLDERS = 32.0  # a kept tape is a few hundred bytes and holds megabytes that no traversal sees
@@ -170,7 +171,8 @@ def _population(
     members = [f for f in detail.found if f.group >= 0 and below[f.group]]
     samples = [f for f in members if f.group == index]
     rates = _kind_rates(members, known, tree, snapshots, span)
-    chosen = samples[-_SAMPLES:]
+    # Spread over the group, so that a key that differs anywhere reads [*]; the newest is always among them.
+    chosen = samples[:: -max(len(samples) // _NAMED_SAMPLES, 1)][::-1]
     holder = _registry_holder(tree.root(index), members, known) if tree.tiers[index] == 2 else _holder(chosen)
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
@@ -317,14 +319,14 @@ def _views(samples: Sequence[heap.Found], members: Sequence[heap.Found], top: To
     arrays = [f.obj for f in samples if isinstance(f.obj, np.ndarray)]
     if not arrays:
         # A record that holds an excerpt: the views are the nearest arrays below it, what they look at comes after.
-        below = [f for f in members if isinstance(f.obj, np.ndarray) and f.obj.base is not None]
-        nearest = min((f.group for f in below), default=-1)
-        arrays = [f.obj for f in below if f.group == nearest]
+        below = [(f.group, f.obj) for f in members if isinstance(f.obj, np.ndarray) and f.obj.base is not None]
+        nearest = min((group for group, _ in below), default=-1)
+        arrays = [array for group, array in below if group == nearest]
     if not arrays or top.single:
         return False, 0.0
     from tenure.probes.tf import handles
 
-    owners = [handles.array_owner(array) for array in arrays[-_SAMPLES:]]
+    owners = [handles.array_owner(array) for array in arrays[-_NAMED_SAMPLES:]]
     views = [o for o in owners if o.kept > 4 * max(o.seen, 1)]
     if len(views) < len(owners) / 2:
         return False, 0.0

@@ -179,34 +179,38 @@ def soak(
     watching = SoakWatching(program or (name,), plan(cycles or _CYCLES, warmup), record, min_growth, births, warmup)
     watching.start()
     watching.set_ticks("tick", name)
-    part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
-    if failure is None:
-        with _Caller(function) as call, contextlib.suppress(KeyboardInterrupt):
-            part = "the target"
-            if cycles is None and seconds is not None:
-                spent: list[float] = []
-                while failure is None and index < 3 and sum(spent) < seconds:
-                    began = time.monotonic()
-                    failure = _failure(partial(call, index))
-                    spent.append(time.monotonic() - began)
-                    index += failure is None
-                # The median: the first call traces and may take a thousand times as long as those that follow.
-                per_cycle = max(statistics.median(spent), 1e-4)
-                cycles = max(int((seconds - sum(spent)) / per_cycle), 1)
-                watching.follow(plan(cycles, warmup))
-            for done in range(1, (cycles or _CYCLES) + 1):
-                failure = failure or _failure(partial(call, index))
-                if failure is not None:
-                    break
-                index += 1
-                watching.tick()
-                if on_tick is not None:
-                    on_tick(done, cycles or _CYCLES)
-        if teardown is not None:
-            with contextlib.suppress(KeyboardInterrupt):
-                after = _failure(partial(_run, teardown))
-                if failure is None and after is not None:
-                    part, failure = "the teardown", after
+    try:
+        part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
+        if failure is None:
+            with _Caller(function) as call, contextlib.suppress(KeyboardInterrupt):
+                part = "the target"
+                if cycles is None and seconds is not None:
+                    spent: list[float] = []
+                    while failure is None and index < 3 and sum(spent) < seconds:
+                        began = time.monotonic()
+                        failure = _failure(partial(call, index))
+                        spent.append(time.monotonic() - began)
+                        index += failure is None
+                    # The median: the first call traces and may take a thousand times as long as those that follow.
+                    per_cycle = max(statistics.median(spent), 1e-4)
+                    cycles = max(int((seconds - sum(spent)) / per_cycle), 1)
+                    watching.follow(plan(cycles, warmup))
+                for done in range(1, (cycles or _CYCLES) + 1):
+                    failure = failure or _failure(partial(call, index))
+                    if failure is not None:
+                        break
+                    index += 1
+                    watching.tick()
+                    if on_tick is not None:
+                        on_tick(done, cycles or _CYCLES)
+            if teardown is not None:
+                with contextlib.suppress(KeyboardInterrupt):
+                    after = _failure(partial(_run, teardown))
+                    if failure is None and after is not None:
+                        part, failure = "the teardown", after
+    except BaseException:  # Ctrl-C in the setup, or what `on_tick` raised: the hooks come off all the same
+        watching.finish(1)
+        raise
     report = watching.finish(0 if failure is None else _status(failure))
     if failure is not None:
         raise TargetFailed(index, report, part) from failure
