@@ -122,8 +122,8 @@ def test_a_model_and_its_optimizer_own_their_variables() -> None:
     model.compile("adam", "mse")
     model.fit(np.ones((8, 16), "float32"), np.ones((8, 32), "float32"), epochs=1, verbose=0)
     kept["model"] = model
-    after = tenure.census()
     del model
+    after = tenure.census()
 
     weights = 16 * 32 * 4 + 32 * 4
     assert more(before, after, "model")[0] == 1
@@ -131,10 +131,9 @@ def test_a_model_and_its_optimizer_own_their_variables() -> None:
     slots = owner(after, ".optimizer")
     assert slots.kind == "optimizer"
     assert 2 * weights <= slots.bytes < 2 * weights + 64  # two moments, and the counters
-    print(after)
     own = [o for o in after.owners if o.kind in ("model", "function") and "kept['model']" in o.owner]
     assert weights <= sum(o.bytes for o in own) < weights + 256  # the metrics' counters beside the weights
-    assert ("one_step_on_data", 1) in [(t.function, t.count) for t in after.functions]
+    assert ("one_step_on_data", 2) in [(t.function, t.count) for t in after.functions]
 
 
 def test_traces_of_a_function_are_counted() -> None:
@@ -146,7 +145,7 @@ def test_traces_of_a_function_are_counted() -> None:
         halved(tf.zeros([size], tf.float32 if size % 2 else tf.float64))
     found = {t.function: t.count for t in tenure.census().functions}
 
-    assert found["halved"] == 3 if "halved" in found else any(n.endswith("halved") and c == 3 for n, c in found.items())
+    assert [count for name, count in found.items() if name.endswith("halved")] == [3]
 
 
 @pytest.mark.parametrize("size", [64, 200_000])
@@ -170,8 +169,7 @@ def test_what_a_recording_tape_holds_is_found(size: int) -> None:
 
 
 def test_the_pools_bytes_lead_to_what_only_a_library_holds() -> None:
-    import tensorflow.python.framework.constant_op as library
-
+    library = keras.losses  # a module of a library's, which no user's code refers to by a container of its own
     near = tenure.census(deep=False)
     if near.pool_bytes is None:
         pytest.skip("this build's pool keeps no account")

@@ -209,6 +209,9 @@ def test_two_leaks_are_two_findings_largest_first() -> None:
         ({"populations": (population(slowing=True),)}, "inconclusive"),
         ({"native": steady(6000.0)}, "flat"),
         ({"native": steady(50_000.0, stands=False)}, "flat"),
+        ({"native": steady(9_000.0, low=4_900.0)}, "flat"),
+        ({"native": steady(50_000.0, low=20_000.0)}, "flat"),
+        ({"native": steady(6_000.0, slowing=True)}, "flat"),
         ({"native": steady(50_000.0, steady=False)}, "flat"),
         ({"native": steady(50_000.0, slowing=True)}, "inconclusive"),
         ({}, "flat"),
@@ -220,7 +223,7 @@ def test_what_is_no_leak(fields: dict[str, Any], verdict: str) -> None:
 
 def test_too_few_windows_are_inconclusive_and_say_what_would_decide() -> None:
     told = verdict_on(windows=2, populations=(population(),))
-    assert told.verdict == "inconclusive" and "at least 8" in told.why and told.findings == ()
+    assert told.verdict == "inconclusive" and "at least 10" in told.why and told.findings == ()
 
 
 def test_small_growth_is_a_note() -> None:

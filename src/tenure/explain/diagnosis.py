@@ -441,7 +441,9 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if cached is not None and rest <= 2 * cached.bytes:
         cached.bytes += rest  # what the kernels themselves hold: a table's entries, a generator's state
         return []
-    if (rest < 0.3 * total and drafts) or native.low < 0.5 * native.bytes_per_tick:
+    # Nothing else bears witness, so the whole interval must lie above the drift of healthy programs.
+    sure = native.low + native.python_bytes_per_tick - (total - rest)
+    if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, 0.5 * rest):
         return []
     if evidence.datasets:
         cache = evidence.datasets[0]
@@ -507,7 +509,7 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     if windows < 3:
         return Verdict(
             "inconclusive",
-            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 8 would decide",
+            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 10 would decide",
             (),
             notes,
         )
@@ -520,7 +522,8 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
             notes,
         )
     slowing = [d for d in drafts if d.slowing and d.bytes >= evidence.min_growth]
-    if slowing or (evidence.native is not None and evidence.native.stands and evidence.native.slowing):
+    native = evidence.native
+    if slowing or (native is not None and native.stands and native.slowing and native.low >= NATIVE_FLOOR):
         more = max(2 * evidence.ticks.count, 40)
         return Verdict(
             "inconclusive",
