@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, median
 
-__all__ = ["CONFIDENCE", "Slope", "Trend", "boundaries", "least_cycles", "seconds_to_limit", "slope", "trend"]
+__all__ = ["CONFIDENCE", "Slope", "Trend", "boundaries", "seconds_to_limit", "slope", "trend", "window_rate"]
 
 CONFIDENCE = 0.95
 
 # Shares of the measured stretch at which the heap is read: unequal on purpose, so that no period divides them all.
 _SHARES = (0.0, 0.17, 0.37, 0.52, 0.71, 0.84, 1.0)
 _FEW_SHARES = (0.0, 0.19, 0.43, 0.62, 0.81, 1.0)
-
-least_cycles = 8  # below this there are too few windows to tell a leak from a program that still warms up
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,13 @@ def slope(ticks: Sequence[int], values: Sequence[float], confidence: float = CON
     low = max(round((number - reach) / 2) - 1, 0)
     high = min(round((number + reach) / 2), number - 1)
     return Slope(median(slopes), slopes[low], slopes[high])
+
+
+def window_rate(ticks: Sequence[int], values: Sequence[float]) -> float:
+    """The median of the windows' rates. One jump (a region that an allocator takes) spoils one window of them, where it
+    lies between many pairs of points."""
+    rates = [(v2 - v1) / (t2 - t1) for (t1, v1), (t2, v2) in itertools.pairwise(zip(ticks, values, strict=True))]
+    return median(rates) if rates else 0.0
 
 
 def trend(ticks: Sequence[int], values: Sequence[float], noise: float = 0.0) -> Trend:

@@ -23,10 +23,11 @@ from tenure.explain.autopsy import Autopsy
 from tenure.explain.evidence import Garbage, Native, Population
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.watching import MIN_GROWTH, Watching
+from tenure.observe import retention
 from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
-from tenure.observe.snapshot import Snapshot, tensorflow_loaded
-from tenure.probes import ProbeError
+from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
+from tenure.probes import ProbeError, heap
 from tenure.records import Missing
 
 __all__ = ["RunWatching"]
@@ -150,8 +151,14 @@ class RunWatching(Watching):
             self._collect(tick)
         work = partial(self._explained if explain else self._reading, tick)
         began = time.perf_counter()
+        frames = heap.frame_roots(retention.user_frame)
+
+        def copied() -> _Reading:
+            use_frames(frames)
+            return work()
+
         try:
-            aside = Aside(work) if sys.platform == "linux" else None
+            aside = Aside(copied) if sys.platform == "linux" else None
         except OSError:
             aside = None
         try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from tenure.explain import populations
 from tenure.explain.diagnosis import NATIVE_FLOOR, Verdict, diagnose
 from tenure.explain.evidence import Evidence, Garbage, Native, Population
-from tenure.explain.growth import Slope, seconds_to_limit, slope, trend
+from tenure.explain.growth import seconds_to_limit, slope, trend, window_rate
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
@@ -197,16 +197,16 @@ class Watching:
             return None
         series = [float(value) for value in values if value is not None]
         told = trend(ticks, series)
-        rate: Slope = slope(ticks, series)
+        rate, span = window_rate(ticks, series), slope(ticks, series)
         blocks = [float(self._marks[t].python_blocks or 0) for t in ticks]
         python = trend(ticks, blocks)
         return Native(
-            rate.value,
-            rate.low,
-            rate.high,
-            told.rises and rate.value > 0,
+            rate,
+            min(span.low, rate),
+            max(span.high, rate),
+            told.rises and rate > 0,
             told.steady,
-            told.slowing and rate.value >= self._min_growth,  # what is too small to be a leak may end as it likes
+            told.slowing and rate >= self._min_growth,  # what is too small to be a leak may end as it likes
             BLOCK_BYTES * python.rate if python.rises else 0.0,
         )
 

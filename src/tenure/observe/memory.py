@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
-import math
 import sys
 import time
+from collections import deque
+from statistics import median
 
 from tenure.probes import process, read
 from tenure.records import Layer, Missing, Sample
 
 __all__ = ["Counters", "collector_off", "waterfall"]
 
-_SMALLEST_REGION = 2 << 20
-_SLACK = 0.15  # what else a program takes or gives back between two samples, as a share of the region
+_FIRST_REGION = 2 << 20
+_MAPPING_OVERHEAD = 2 * 4096  # malloc's header and the alignment of TensorFlow's allocator, in whole pages
+_SLACK = 0.25  # what a program takes or gives back between two samples beside the usual, as a share of the region
 
 
 class Counters:
@@ -21,16 +23,17 @@ class Counters:
 
     The pool (BFC, in use when oneDNN is on) takes regions from malloc and never returns them: 2 MiB first, then each at
     least twice the one before, always a power of two. malloc counts a region as in use, which would read as a leak of
-    megabytes. A region shows as a jump of malloc of about that size while the pool's own use grows.
+    megabytes. A region shows as a jump of malloc, beyond its usual growth, of about that size
+    while the pool's own use grows.
     """
 
     def __init__(self) -> None:
         self.missing: dict[str, Missing] = {}
         self._began = time.monotonic()
-        self._used: int | None = None
-        self._last_region = 0
+        self._before: tuple[int, int, int, int] | None = None
+        self._usual: deque[float] = deque(maxlen=9)
+        self._next_region: int | None = None
         self._regions = 0
-        self._pool_used = 0
 
     def sample(self, tick: int) -> Sample:
         """The counters now. What can't be read is None and is named in `missing`. Costs well under a millisecond."""
@@ -42,7 +45,7 @@ class Counters:
         blocks, lost = read(process.python_blocks, "Python's blocks")
         self._note(lost)
         if malloc is not None:
-            self._count_regions(malloc.used, pool_used)
+            self._count_regions(tick, malloc.used, malloc.mapped, (pool_used, pool_peak))
         registry, functions = self._registries()
         return Sample(
             tick=tick,
@@ -63,16 +66,28 @@ class Counters:
         if lost is not None:
             self.missing.setdefault(lost.figure, lost)
 
-    def _count_regions(self, used: int, pool_used: int | None) -> None:
-        grown = used - self._used if self._used is not None else 0
-        pool_grew = pool_used is not None and pool_used > self._pool_used
-        self._used, self._pool_used = used, pool_used or 0
-        if not pool_grew or grown < _SMALLEST_REGION * (1 - _SLACK):
+    def _count_regions(self, tick: int, used: int, mapped: int, pool: tuple[int | None, int | None]) -> None:
+        """Adds a region when malloc jumped by what the next one must be: exactly, in a mapping of its own, or about
+        that beyond what the program usually takes (malloc serves blocks under 32 MiB from its heap once it has freed
+        such a mapping)."""
+        pool_used, pool_peak = pool
+        before, self._before = self._before, (tick, used, mapped, pool_used or 0)
+        if pool_used is None:
             return
-        region = 1 << round(math.log2(grown))
-        if region >= 2 * self._last_region and abs(grown - region) <= _SLACK * region:
-            self._last_region = region
-            self._regions += region
+        if self._next_region is None:
+            self._next_region = _next_region(pool_peak or pool_used)
+        if before is None:
+            return
+        ticks = max(tick - before[0], 1)
+        grown, usual = used - before[1], median(self._usual) * ticks if self._usual else 0.0
+        if pool_used > before[3]:
+            for size in (self._next_region, 2 * self._next_region, 4 * self._next_region):
+                exactly = 0 <= mapped - before[2] - size <= _MAPPING_OVERHEAD
+                if exactly or abs(grown - usual - size) <= _SLACK * size:
+                    self._regions += size
+                    self._next_region = 2 * size
+                    return
+        self._usual.append(grown / ticks)
 
     def _pool(self) -> tuple[int | None, int | None]:
         if not _tensorflow_ready():
@@ -130,3 +145,12 @@ def _tensorflow_ready() -> bool:
     """Whether TensorFlow is imported to the end; a half-imported one must not be touched."""
     module = sys.modules.get("tensorflow")
     return module is not None and hasattr(module, "__version__") and hasattr(module, "Variable")
+
+
+def _next_region(peak: int) -> int:
+    """The size of the pool's next region when it has had `peak` bytes in use: regions of 2, 4, 8 MiB and so on."""
+    held, region = 0, _FIRST_REGION
+    while held < peak:
+        held += region
+        region *= 2
+    return region

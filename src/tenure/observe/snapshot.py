@@ -122,10 +122,19 @@ def tensorflow_loaded() -> bool:
     return module is not None and hasattr(module, "__version__") and hasattr(module, "Variable")
 
 
+_frames: Sequence[heap.Root] | None = None
+
+
+def use_frames(frames: Sequence[heap.Root]) -> None:
+    """In a forked copy: these are the frames' variables. The copy has one thread only, the others' frames are gone."""
+    global _frames
+    _frames = frames
+
+
 def roots() -> tuple[list[heap.Root], dict[str, Any]]:
     """The roots of a walk and its fixed arguments: modules and frames, the framework's registries last."""
     modules = heap.module_roots(retention.user_module)
-    listed = [*modules.roots, *heap.frame_roots(retention.user_frame)]
+    listed = [*modules.roots, *(heap.frame_roots(retention.user_frame) if _frames is None else _frames)]
     if tensorflow_loaded():
         from tenure.probes.tf import registries
 
