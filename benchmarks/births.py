@@ -6,10 +6,11 @@ The step is a two-layer MLP (64-128-10, Adam), eager with a batch of 64 and as a
 takes 0.35 ms; each figure is CPU time with over CPU time without, in turns in one process.
 
 Watched by default: constructors hooked, the cycle found and its ticks counted, the heap read in forked copies at the
-schedule's ticks; no op is watched. The figure is the process's whole CPU time, sampler and forks included, over the
-second half of the segments of two seconds. The schedule reads at ticks half as far again, so the readings crowd at a
-run's start: "against" has the ratio over all segments too. With births on, each op is told: median CPU time of the
-step's thread. "against" has the same step under tracemalloc with 25 frames, and in processes of their own under memray
+schedule's ticks; no op is watched. The figure is CPU time of the step's thread: medians of chunks of a tenth of a
+second, and on top all that the chunks with a reading took more (the fork, the pages copied after it), from the run's
+start on. The search for the cycle begins anew in each segment of two seconds, so it weighs more than in a run; what its
+own thread takes is not in the figure. With births on, each op is told: median CPU time of the step's thread.
+"against" has the same step under tracemalloc with 25 frames, and in processes of their own under memray
 and scalene.
 """
 
@@ -35,7 +36,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 Step = Callable[[], Any]
 STEPS = {"eager": 3, "tf.function": 100}  # steps of one half of a round, about as long for either
 WATCHED_GOAL, EAGER_GOAL = 1.02, 1.10
-SEGMENT = 2.0  # seconds
+CHUNK, CHUNKS = 0.1, 20  # seconds of steps that are timed at once, and how many of them are a segment
 
 
 def make_steps() -> dict[str, Step]:
@@ -97,7 +98,7 @@ def ratio(step: Step, times: int, rounds: int, on: Callable[[], None], off: Call
 
 
 def watched(step: Step, segments: int) -> dict[str, Any]:
-    """Process CPU of watched over bare segments of equal steps: in the second half, and what happened over all."""
+    """CPU of watched over bare steps on their thread, readings included, and what happened meanwhile."""
     from tenure.explain.running import RunWatching
     from tenure.explain.ticks import TickSource
     from tenure.observe.births import Births
@@ -105,36 +106,47 @@ def watched(step: Step, segments: int) -> dict[str, Any]:
     births = Births()
     watching = RunWatching(("births.py",), births=births)
     source = TickSource(watching)
+    read, reads = watching._read, [0]
+
+    def counted(tick: int, explain: bool = False) -> None:
+        reads[0] += 1
+        read(tick, explain)
+
+    watching._read = counted  # type: ignore[method-assign]
     step(), step()
     began = time.perf_counter()
     cpu_of(step, 500)
-    steps = max(round(SEGMENT * 500 / (time.perf_counter() - began)), 1)
-    cpu: dict[bool, list[float]] = {True: [], False: []}
+    steps = max(round(CHUNK * 500 / (time.perf_counter() - began)), 1)
+    calm: dict[bool, list[float]] = {True: [], False: []}
+    with_reading: list[float] = []
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     for turn in range(segments):
         for with_it in (True, False) if turn % 2 else (False, True):
-            began = time.process_time()
             if with_it:
                 births.start()
                 source = TickSource(watching)
                 source.start()
-            for _ in range(steps):  # one line of a frame that stays, as the search for the cycle expects it
-                step()
+            for _ in range(CHUNKS):
+                before, start = reads[0], time.thread_time()
+                for _ in range(steps):  # one line of a frame that stays, as the search for the cycle expects it
+                    step()
+                (calm[with_it] if reads[0] == before else with_reading).append(time.thread_time() - start)
             if with_it:
                 source.stop()
                 births.stop()
-            cpu[with_it].append(time.process_time() - began)
     report = watching.finish(0)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     copies = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
     explained = sum(ops.count for ops in births.ops())
-    if report.ticks.count < steps or explained > segments * steps / 100:
+    total = segments * CHUNKS * steps
+    if report.ticks.count < total / 2 or explained > total / 100:
         raise SystemExit(f"not watched as by default: {report.ticks}, {explained} ops noted")
-    bare, half = sum(cpu[False]), segments // 2
+    ticking, bare = statistics.median(calm[True]), statistics.median(calm[False])
+    reading = sum(with_reading) - len(with_reading) * ticking
     return {
-        "ratio": sum(cpu[True][half:]) / sum(cpu[False][half:]),
-        "what": f"from the start {sum(cpu[True]) / bare:.3f}, with {copies:.1f} CPU-s in forked copies beside it; "
-        f"{segments * steps} steps of {bare / segments / steps * 1000:.2f} CPU-ms each way",
+        "ratio": ticking / bare + reading / (bare * segments * CHUNKS),
+        "what": f"{ticking / bare:.3f} without the {reads[0]} readings, whose copies took {copies:.1f} CPU-s beside it; "
+        f"{total} steps of {bare / steps * 1000:.2f} CPU-ms each way",
     }
 
 

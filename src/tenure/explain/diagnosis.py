@@ -269,6 +269,8 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
             draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a tick")
     for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
         share = given.get(action, 0.0)
+        if not evidence.differential:
+            share = _share_that_grew(share, drafts + found, evidence)
         if share <= 0:
             continue
         host = _host_of(action, share, drafts)
@@ -277,13 +279,20 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
             if cause not in host.also and share >= 0.1 * host.bytes:
                 host.also.append(cause)
             continue
-        if not evidence.differential:
-            # Released once, at the end: the kernels that the program built while it warmed up are in it too.
-            native = evidence.native
-            share = min(share, native.bytes_per_tick) if native is not None and native.stands and native.steady else 0.0
         if share >= evidence.min_growth:
             found.append(_cache_finding(cause, share, evidence))
     return found
+
+
+def _share_that_grew(share: float, drafts: list[_Draft], evidence: Evidence) -> float:
+    """What of a cache that was emptied once, at the end, can have grown: the kernels that every program builds while it
+    warms up are in it too, so no more than the native growth that nothing else explains."""
+    native = evidence.native
+    if native is None or not native.stands or not native.steady:
+        return 0.0
+    explained = sum(d.bytes for d in drafts if d.kind == "leak" and d.steady)
+    rest = native.bytes_per_tick + native.python_bytes_per_tick - explained
+    return min(share, rest) if rest >= NATIVE_FLOOR and rest >= 0.1 * native.bytes_per_tick else 0.0
 
 
 def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
@@ -327,9 +336,9 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
             and m.per_tick >= 0.5
         ]
         birth = max(made, key=lambda m: m.per_tick).birth if made else None
-    draft = _Draft(
-        cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, site.changed if site else None
-    )
+    # Values that look alike tell nothing (a serialised proto): the op and the line are enough then.
+    changed = site.changed if site and site.changed and len(set(site.changed.values)) > 1 else None
+    draft = _Draft(cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, changed)
     if site:
         draft.evidence.append(f"{site.new_keys_per_tick:.3g} new {site.op} kernels a tick from this line")
     made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
@@ -438,7 +447,7 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     cached = next(
         (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None
     )
-    if cached is not None and rest <= 2 * cached.bytes:
+    if cached is not None and rest <= 2 * cached.bytes and native.low >= 0.5 * native.bytes_per_tick:
         cached.bytes += rest  # what the kernels themselves hold: a table's entries, a generator's state
         return []
     # Nothing else bears witness, so the whole interval must lie above the drift of healthy programs.

@@ -299,6 +299,17 @@ class RunWatching(Watching):
                 kept.append(population)
         self._populations = tuple(kept)
 
+    def _native_at(self, ticks: Sequence[int]) -> list[int | None]:
+        """The least of the samples since the mark before: a run does not collect garbage, and what waits for the
+        collector comes and goes above that."""
+        lows: list[int | None] = []
+        since = min(self._warmup(), ticks[0]) - 1 if ticks else 0
+        for tick in ticks:
+            within = [s.native for s in self._samples if since < s.tick <= tick and s.native is not None]
+            lows.append(min(within) if within else self._marks[tick].native)
+            since = tick
+        return lows
+
     def _native(self) -> Native | None:
         """As the marks tell, unless a collection showed that most of it was garbage."""
         native = super()._native()

@@ -192,7 +192,7 @@ class Watching:
 
     def _native(self) -> Native | None:
         ticks = [s.tick for s in self._used() if s.tick in self._marks]
-        values = [self._marks[t].native for t in ticks]
+        values = self._native_at(ticks)
         if len(ticks) < 3 or any(value is None for value in values):
             return None
         series = [float(value) for value in values if value is not None]
@@ -209,6 +209,10 @@ class Watching:
             told.slowing and rate >= self._min_growth,  # what is too small to be a leak may end as it likes
             BLOCK_BYTES * python.rate if python.rises else 0.0,
         )
+
+    def _native_at(self, ticks: Sequence[int]) -> list[int | None]:
+        """Live native bytes at these marks."""
+        return [self._marks[tick].native for tick in ticks]
 
     def _ticks(self) -> Ticks:
         return Ticks(self._unit, self._function, self._count, self._warmup())

@@ -451,7 +451,12 @@ def _shortened(attrs: Sequence[Any]) -> tuple[str, ...]:
 
 def _short(value: Any) -> str:
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            value = f"({len(value)} bytes)"
+        if not value.isprintable():  # a serialised proto: nobody reads it
+            value = f"({len(value)} bytes)"
     elif not isinstance(value, (str, int, float, bool, type(None), list, tuple)):
         name = getattr(value, "name", None)
         value = name if isinstance(name, (str, bytes)) else type(value).__name__ if callable(value) else str(value)
