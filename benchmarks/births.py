@@ -6,10 +6,10 @@ The step is a two-layer MLP (64-128-10, Adam), eager with a batch of 64 and as a
 takes 0.35 ms; each figure is CPU time with over CPU time without, in turns in one process.
 
 Watched by default: constructors hooked, the cycle found and its ticks counted, the heap read in forked copies at the
-schedule's ticks; no op is watched. The figure is CPU time of the step's thread: medians of chunks of a tenth of a
-second, and on top all that the chunks with a reading took more (the fork, the pages copied after it), from the run's
-start on. The search for the cycle begins anew in each segment of two seconds, so it weighs more than in a run; what its
-own thread takes is not in the figure. With births on, each op is told: median CPU time of the step's thread.
+schedule's ticks; no op is watched. The figure is the process's CPU time (TensorFlow computes on threads of its own):
+medians of chunks of a tenth of a second, and on top all that the chunks with a reading took more (the fork, the pages
+copied after it), from the run's start on. The search for the cycle begins anew in each segment of two seconds, so it
+weighs more than in a run. With births on, each op is told: median CPU time of the step's thread.
 "against" has the same step under tracemalloc with 25 frames, and in processes of their own under memray
 and scalene.
 """
@@ -98,7 +98,7 @@ def ratio(step: Step, times: int, rounds: int, on: Callable[[], None], off: Call
 
 
 def watched(step: Step, segments: int) -> dict[str, Any]:
-    """CPU of watched over bare steps on their thread, readings included, and what happened meanwhile."""
+    """The process's CPU of watched over bare steps, readings included, and what happened meanwhile."""
     from tenure.explain.running import RunWatching
     from tenure.explain.ticks import TickSource
     from tenure.observe.births import Births
@@ -127,10 +127,10 @@ def watched(step: Step, segments: int) -> dict[str, Any]:
                 source = TickSource(watching)
                 source.start()
             for _ in range(CHUNKS):
-                before, start = reads[0], time.thread_time()
+                before, start = reads[0], time.process_time()
                 for _ in range(steps):  # one line of a frame that stays, as the search for the cycle expects it
                     step()
-                (calm[with_it] if reads[0] == before else with_reading).append(time.thread_time() - start)
+                (calm[with_it] if reads[0] == before else with_reading).append(time.process_time() - start)
             if with_it:
                 source.stop()
                 births.stop()
@@ -145,7 +145,7 @@ def watched(step: Step, segments: int) -> dict[str, Any]:
     reading = sum(with_reading) - len(with_reading) * ticking
     return {
         "ratio": ticking / bare + reading / (bare * segments * CHUNKS),
-        "what": f"{ticking / bare:.3f} without the {reads[0]} readings, whose copies took {copies:.1f} CPU-s beside it; "
+        "what": f"{ticking / bare:.3f} without the {reads[0]} readings, whose copies took {copies:.1f} CPU-s more; "
         f"{total} steps of {bare / steps * 1000:.2f} CPU-ms each way",
     }
 

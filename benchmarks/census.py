@@ -81,7 +81,7 @@ def rows(figures: dict[str, list[float]], objects: int) -> list[dict[str, Any]]:
         against += ", objgraph is not installed here"
     return [
         {
-            "claim": f"CPU of tenure.census() at {objects:,} gc objects with TensorFlow and a small Keras model",
+            "claim": f"CPU of tenure.census(), what the program reaches, at {objects:,} gc objects with Keras",
             "figure": round(figure, 4),
             "goal": GOAL,
             "unit": "CPU-s",

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tenure.cli.session import LIBRARIES, Session, die_of, say
+from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, say
 from tenure.records import Report
 
 __all__ = ["Program", "execute", "fault", "own_folders", "syntax_fault"]
@@ -96,31 +96,31 @@ def syntax_fault(program: Program) -> str | None:
     return None
 
 
-def execute(program: Program, session: Session, status_of: Callable[[Report], int] | None = None) -> NoReturn:
-    """Runs the program under the session and leaves this process with the program's status.
+def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Report], int] | None = None) -> NoReturn:
+    """Runs the program under watch and leaves this process with the program's status.
 
     `status_of(report)` gives the status of a watched program that succeeded.
     """
     _forget_our_libraries()
     main = _new_main(program)
-    session.begin()
-    session.guard()
+    watched.begin()
+    watched.guard()
     status = _run(program, main)
-    if not session.ours:
+    if not watched.ours:
         raise SystemExit(status & 0xFF)  # a child that the program forked: Python ends it as it ends any other
     interrupted = status == _INTERRUPTED
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # joins the program's threads, as the interpreter would now
-        session.end(130 if interrupted else status & 0xFF)
+        watched.end(130 if interrupted else status & 0xFF)
         atexit._run_exitfuncs()  # the program's handlers, last registered first: the report comes after what they print
-        session.publish()
+        watched.publish()
     except KeyboardInterrupt:
         interrupted = True
-        session.publish()
+        watched.publish()
     if interrupted:
         die_of(signal.SIGINT)
-    if status == 0 and status_of is not None and session.report is not None:
-        status = status_of(session.report)
+    if status == 0 and status_of is not None and watched.report is not None:
+        status = status_of(watched.report)
     raise SystemExit(status & 0xFF)
 
 

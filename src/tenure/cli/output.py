@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
-import tempfile
 from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from tenure.cli.files import unwritable, write_atomically
 from tenure.records import Report
 
-__all__ = ["OLDEST", "check_writable", "fail", "require_tensorflow", "show", "write_atomically", "write_outputs"]
+__all__ = ["OLDEST", "check_writable", "fail", "require_tensorflow", "show", "write_outputs"]
 
 OLDEST = (2, 16)
 _DISTRIBUTIONS = (
@@ -36,21 +35,9 @@ def fail(command: str, sentence: str) -> NoReturn:
 def check_writable(command: str, *files: str | None) -> None:
     """Fails now for an output that can't be written, not after the program has run for an hour."""
     for file in files:
-        if file is None or file == "-":
-            continue
-        path = Path(file)
-        folder = path.parent
-        if path.is_dir():
-            fail(command, f"{file} is a directory; give the name of a file")
-        if not folder.is_dir():
-            fail(command, f"{file} can't be written: there is no directory {folder}")
-        if path.exists() and not os.access(path, os.W_OK):
-            fail(command, f"{file} can't be written: it is read-only")
-        try:
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".tenure-"):
-                pass
-        except OSError as error:
-            fail(command, f"{file} can't be written: {(error.strerror or str(error)).lower()}")
+        reason = unwritable(Path(file)) if file is not None and file != "-" else None
+        if reason is not None:
+            fail(command, f"{file} can't be written: {reason}; give another place")
 
 
 def require_tensorflow(command: str, missing_is_fine: bool = False) -> None:
@@ -76,30 +63,6 @@ def require_tensorflow(command: str, missing_is_fine: bool = False) -> None:
         return
 
 
-def write_atomically(file: str, text: str) -> None:
-    """Writes beside and renames, so that a reader never sees half a report."""
-    path = Path(file)
-    if path.exists() and not path.is_file():  # a pipe or a device is written to; replaced, /dev/null would be a file
-        path.write_text(text, encoding="utf-8")
-        return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_outputs(command: str, report: Report, json_file: str | None, html_file: str | None, redact: bool) -> None:
     """Writes the JSON and the page that were asked for; says what could not be written and goes on."""
     if json_file is not None:
@@ -119,7 +82,7 @@ def _write(command: str, file: str, text: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        write_atomically(file, text)
+        write_atomically(Path(file), text)
     except OSError as error:
         click.echo(f"{command}: {file} could not be written: {(error.strerror or str(error)).lower()}.", err=True)
 

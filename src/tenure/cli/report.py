@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from tenure.cli.files import write_atomically
 from tenure.observe.recording import Recording, RecordingError, open_recording
 from tenure.records import Report, Ticks
 from tenure.report.json import dumps, redacted
@@ -82,7 +83,7 @@ def _write(file: str, text: str) -> None:
         _say(text)
         return
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        write_atomically(Path(file), text)
     except OSError as error:
         _fail(f"{file} can't be written: {(error.strerror or str(error)).lower()}.")
 

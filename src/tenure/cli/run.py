@@ -92,8 +92,9 @@ def command(
 ) -> None:
     """Run a program unchanged under watch. The verdict goes to stderr; the exit status is the program's own."""
     from tenure.cli import launch
+    from tenure.cli.files import unwritable
     from tenure.cli.output import require_tensorflow
-    from tenure.cli.session import Outputs, Session, unwritable
+    from tenure.cli.watched import Outputs, WatchedProgram
 
     words, is_module = ctx.meta["tenure.program"]
     if not words or not words[0]:
@@ -120,7 +121,7 @@ def command(
         raise _Usage(reason)
     require_tensorflow("tenure run", missing_is_fine=True)
     outputs = Outputs(paths.get("--json"), paths.get("--report"), paths.get("--record"), redact)
-    session = Session(program.words, outputs, function, launch.own_folders(program))
+    watched = WatchedProgram(program.words, outputs, function, launch.own_folders(program))
 
     def status_of(report: Report) -> int:
         leaks = [finding for finding in report.findings if finding.kind == "leak"]
@@ -128,11 +129,11 @@ def command(
             leaks = [finding for finding in leaks if finding.fingerprint not in known]
         return FOUND if leaks and fail_on != "never" else 0
 
-    launch.execute(program, session, status_of)
+    launch.execute(program, watched, status_of)
 
 
 def _known(fail_on: str, baseline: str | None) -> frozenset[str]:
-    from tenure.cli.session import fingerprints
+    from tenure.cli.watched import fingerprints
 
     if fail_on == "new" and baseline is None:
         raise _Usage("--fail-on new needs --baseline FILE, an earlier report of --json to compare with")

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from tenure.cli.session import Outputs, Session, say
+from tenure.cli.watched import Outputs, WatchedProgram, say
 
 __all__ = ["begin", "wanted"]
 
@@ -31,19 +31,19 @@ def wanted() -> bool:
     return name.partition(".")[0] not in _NOT_PROGRAMS
 
 
-def begin() -> Session:
+def begin() -> WatchedProgram:
     """Starts to watch; the report is printed at exit, after the program's own atexit handlers: ours is the first."""
     os.environ["TENURE_RUN_PID"] = str(os.getpid())
-    session = Session(_program(), Outputs())
-    atexit.register(_at_exit, session, _exit_status())
-    session.begin()
-    session.guard()
-    return session
+    watched = WatchedProgram(_program(), Outputs())
+    atexit.register(_at_exit, watched, _exit_status())
+    watched.begin()
+    watched.guard()
+    return watched
 
 
-def _at_exit(session: Session, given: list[object]) -> None:
-    session.end(_status(given))
-    session.publish()
+def _at_exit(watched: WatchedProgram, given: list[object]) -> None:
+    watched.end(_status(given))
+    watched.publish()
 
 
 def _exit_status() -> list[object]:

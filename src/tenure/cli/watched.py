@@ -1,6 +1,6 @@
 """One watched program from its start to its report: what `tenure run` and `TENURE_RUN=1` share.
 
-A session belongs to one process. A forked child that inherits it neither prints nor writes.
+A watched program is one process. A forked child that inherits the object neither prints nor writes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,10 +18,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from tenure.cli.files import write_atomically
 from tenure.explain.ticks import TickSource
 from tenure.records import Report
 
-__all__ = ["LIBRARIES", "Outputs", "Session", "die_of", "fingerprints", "say", "unwritable"]
+__all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "say"]
 
 LAST_WORDS_SECONDS = 5.0
 """A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
@@ -55,7 +55,7 @@ class Outputs:
     redact: bool = False
 
 
-class Session:
+class WatchedProgram:
     """Watches this process between `begin` and `end`; `publish` prints and writes what was found."""
 
     def __init__(
@@ -203,13 +203,13 @@ class Session:
         from tenure.report.json import dumps
 
         assert self.report is not None and self._outputs.json is not None
-        _replace(self._outputs.json, dumps(self.report) + "\n")
+        write_atomically(self._outputs.json, dumps(self.report) + "\n")
 
     def _write_html(self) -> None:
         from tenure.report.html import render
 
         assert self.report is not None and self._outputs.html is not None
-        _replace(self._outputs.html, render(self.report))
+        write_atomically(self._outputs.html, render(self.report))
 
     def _attempt(self, sentence: str, run: Callable[[], None]) -> None:
         try:
@@ -265,40 +265,6 @@ def say(sentence: str) -> None:
         if stream is not None:
             stream.write(sentence + "\n")
             stream.flush()
-
-
-def unwritable(path: Path) -> str | None:
-    """Why a file can't be written at `path`, or None. Nothing stays behind."""
-    if path.is_dir():
-        return "it is a folder"
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent}"
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        return (error.strerror or str(error)).lower()
-    os.close(descriptor)
-    os.unlink(name)
-    return None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes beside and moves into place: a reader sees the old file or the whole new one."""
-    if path.exists() and not path.is_file():  # a pipe, /dev/null
-        path.write_text(text, encoding="utf-8")
-        return
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def fingerprints(path: Path) -> frozenset[str]:
