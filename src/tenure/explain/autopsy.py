@@ -23,7 +23,7 @@ class Autopsy:
 
     def __init__(self, cut: Sequence[object] = ()) -> None:
         self._cut = cut
-        self._stages: dict[str, dict[str, int]] = {}
+        self._stages: dict[str, dict[str, release.Released]] = {}
 
     def release(self, stage: str) -> None:
         """Runs all actions now and notes what each gave back under this stage."""
@@ -34,19 +34,25 @@ class Autopsy:
             done.append(release.gradient_registry(lambda: orphans(self._cut)))
             done.append(release.kernel_cache())
             done.append(release.scalar_cache())
-        self._stages[stage] = {item.action: item.bytes for item in done}
+        self._stages[stage] = {item.action: item for item in done}
 
-    def given_back(self, ticks: int) -> tuple[GivenBack, ...]:
-        """Bytes a tick by action over `ticks` ticks since the stage `one` (or since the start without one)."""
+    def given_back(self, ticks: int, entries_per_tick: float = 0.0) -> tuple[GivenBack, ...]:
+        """Bytes a tick by action over `ticks` ticks since the stage `one` (or since the start without one).
+
+        Without that stage `entries_per_tick`, how many entries the gradient registry got a tick, weighs what its
+        orphans gave back: some were made before the first tick that was counted.
+        """
         last, one = self._stages.get("rest", {}), self._stages.get("one")
         found = []
-        for action, total in last.items():
+        for action, done in last.items():
             if action == "gc":
                 continue
             if one is not None and ticks > 1:
-                rate = (total - one.get(action, 0)) / (ticks - 1)
+                rate = (done.bytes - (one[action].bytes if action in one else 0)) / (ticks - 1)
+            elif action == "gradient-registry" and entries_per_tick > 0 and done.objects:
+                rate = done.bytes / done.objects * entries_per_tick
             else:
-                rate = total / max(ticks, 1)
+                rate = done.bytes / max(ticks, 1)
             found.append(GivenBack(action, max(rate, 0.0)))
         return tuple(found)
 

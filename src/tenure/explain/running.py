@@ -28,7 +28,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
 from tenure.probes import ProbeError, heap
-from tenure.records import Missing
+from tenure.records import Missing, Sample
 
 __all__ = ["RunWatching"]
 
@@ -271,7 +271,18 @@ class RunWatching(Watching):
         if self._explained_at and tensorflow_loaded():
             autopsy = Autopsy(self._cut())
             autopsy.release("rest")
-            self._autopsied = autopsy.given_back(max(self._count, 1))
+            self._autopsied = autopsy.given_back(max(self._count, 1), self._entries_per_tick())
+
+    def _entries_per_tick(self) -> float:
+        """How many entries the gradient registry got a tick, by the samples after warm-up."""
+        counted = [
+            (s.tick, s.gradient_registry)
+            for s in self._samples
+            if s.tick >= self._warmup() and s.gradient_registry is not None
+        ]
+        if len(counted) < 2 or counted[-1][0] == counted[0][0]:
+            return 0.0
+        return (counted[-1][1] - counted[0][1]) / (counted[-1][0] - counted[0][0])
 
     def _drop_what_stopped(self) -> None:
         """One more look when the last reading is long ago: a cache that has been full since is no leak.
@@ -299,14 +310,14 @@ class RunWatching(Watching):
                 kept.append(population)
         self._populations = tuple(kept)
 
-    def _native_at(self, ticks: Sequence[int]) -> list[int | None]:
+    def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
         """The least of the samples since the mark before: a run does not collect garbage, and what waits for the
         collector comes and goes above that."""
-        lows: list[int | None] = []
+        lows: list[Sample] = []
         since = min(self._warmup(), ticks[0]) - 1 if ticks else 0
         for tick in ticks:
-            within = [s.native for s in self._samples if since < s.tick <= tick and s.native is not None]
-            lows.append(min(within) if within else self._marks[tick].native)
+            within = [s for s in self._samples if since < s.tick <= tick and s.native is not None]
+            lows.append(min(within, key=lambda s: s.native or 0) if within else self._marks[tick])
             since = tick
         return lows
 

@@ -144,7 +144,7 @@ class Watching:
     def _restart(self) -> None:
         """Begins to count anew: a better tick was found."""
         self._count = 0
-        self._marks, self._snapshots = {}, {}
+        self._samples, self._marks, self._snapshots = [], {}, {}
         self._populations, self._garbage = (), None
         self._witnesses = Witnesses()
 
@@ -191,15 +191,14 @@ class Watching:
     # ------------------------------------------------------------------------------------------ what it adds up to
 
     def _native(self) -> Native | None:
-        ticks = [s.tick for s in self._used() if s.tick in self._marks]
-        values = self._native_at(ticks)
-        if len(ticks) < 3 or any(value is None for value in values):
+        marks = self._native_marks([s.tick for s in self._used() if s.tick in self._marks])
+        known = [(sample.tick, float(sample.native)) for sample in marks if sample.native is not None]
+        if len(marks) < 3 or len(known) < len(marks):
             return None
-        series = [float(value) for value in values if value is not None]
+        ticks, series = [tick for tick, _ in known], [value for _, value in known]
         told = trend(ticks, series)
         rate, span = window_rate(ticks, series), slope(ticks, series)
-        blocks = [float(self._marks[t].python_blocks or 0) for t in ticks]
-        python = trend(ticks, blocks)
+        python = trend(ticks, [float(sample.python_blocks or 0) for sample in marks])
         return Native(
             rate,
             min(span.low, rate),
@@ -210,9 +209,9 @@ class Watching:
             BLOCK_BYTES * python.rate if python.rises else 0.0,
         )
 
-    def _native_at(self, ticks: Sequence[int]) -> list[int | None]:
-        """Live native bytes at these marks."""
-        return [self._marks[tick].native for tick in ticks]
+    def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
+        """The samples between which native growth is judged, one for each of these marks."""
+        return [self._marks[tick] for tick in ticks]
 
     def _ticks(self) -> Ticks:
         return Ticks(self._unit, self._function, self._count, self._warmup())
