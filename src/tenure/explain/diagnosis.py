@@ -518,7 +518,8 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     if windows < 3:
         return Verdict(
             "inconclusive",
-            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; at least 10 would decide",
+            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; "
+            f"at least {max(10, 2 * evidence.ticks.count)} would decide",
             (),
             notes,
         )

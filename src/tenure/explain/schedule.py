@@ -41,11 +41,12 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
 
 
 _SLOW = 0.3  # seconds: a reading's usual cost; ticks that take longer are read one by one at first
+_BRISK = 0.05  # seconds: programs with faster ticks have many of them
 
 
 @dataclass(slots=True)
 class OpenPlan:
-    """When to read the heap in a run of unknown length: at ticks half as far again, at each tick while ticks are slow.
+    """When to read the heap in a run of unknown length: at ticks half or a quarter as far again, at each slow one.
 
     `kept` are the ticks of the snapshots in memory: when there are more than `most`, every other old one is dropped,
     so that a run of any length keeps a dozen that reach back to its start.
@@ -57,12 +58,13 @@ class OpenPlan:
 
     def due(self, tick: int, seconds_per_tick: float) -> bool:
         """Whether to read now, given the program's own time a tick. The first tick that is read is 2, or 8 if fast."""
-        return tick >= self.next_tick and (tick >= 8 or bool(self.kept) or seconds_per_tick > _SLOW)
+        return tick >= self.next_tick and (tick >= 8 or bool(self.kept) or seconds_per_tick > _BRISK)
 
     def taken(self, tick: int, seconds_per_tick: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
-        self.next_tick = tick + (1 if seconds_per_tick > _SLOW and tick < 16 else max(1, tick // 2))
+        share = 1 if seconds_per_tick > _SLOW and tick < 16 else tick // 4 if seconds_per_tick > _BRISK else tick // 2
+        self.next_tick = tick + max(1, share)
         if len(self.kept) <= self.most:
             return []
         dropped = self.kept[1:-4:2]

@@ -123,7 +123,7 @@ class Watching:
     def _on_tick(self) -> None:
         tick, now = self._count, time.monotonic()
         if not self._samples or now - self._last_sample >= _SAMPLE_SECONDS:
-            self._sample(tick)
+            self._sample(tick, blocks_too=False)
         self._at_tick(tick, now)
 
     def _at_tick(self, tick: int, now: float) -> None:
@@ -148,8 +148,8 @@ class Watching:
         self._populations, self._garbage = (), None
         self._witnesses = Witnesses()
 
-    def _sample(self, tick: int) -> Sample:
-        sample = self._counters.sample(tick)
+    def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
+        sample = self._counters.sample(tick, blocks_too)
         self._last_sample = time.monotonic()
         self._samples.append(sample)
         if len(self._samples) > _MOST_SAMPLES:
@@ -198,7 +198,8 @@ class Watching:
         ticks, series = [tick for tick, _ in known], [value for _, value in known]
         told = trend(ticks, series)
         rate, span = window_rate(ticks, series), slope(ticks, series)
-        python = trend(ticks, [float(sample.python_blocks or 0) for sample in marks])
+        at = [self._marks[s.tick] for s in self._used() if s.tick in self._marks]
+        python = trend([sample.tick for sample in at], [float(sample.python_blocks or 0) for sample in at])
         return Native(
             rate,
             min(span.low, rate),
