@@ -50,4 +50,4 @@ bench: setup
 clean:
 	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
-	rm -f src/tenure/probes/_heap.*.so
+	rm -f src/tenure/probes/*.so

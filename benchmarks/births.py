@@ -1,17 +1,11 @@
-"""What watching costs a training step: as `tenure run` does it by default, and with the births of eager ops on.
+"""What the births of ops cost an eager training step, against tracemalloc, memray and scalene.
 
-    python benchmarks/births.py [--rounds 60] [--segments 16] [--no-peers] [--json FILE]
+    python benchmarks/births.py [--rounds 60] [--no-peers] [--json FILE]
 
 The step is a two-layer MLP (64-128-10, Adam), eager with a batch of 64 and as a `tf.function` with one of 512, which
-takes 0.35 ms; each figure is CPU time with over CPU time without, in turns in one process.
-
-Watched by default: constructors hooked, the cycle found and its ticks counted, the heap read in forked copies at the
-schedule's ticks; no op is watched. The figure is the process's CPU time (TensorFlow computes on threads of its own):
-medians of chunks of a tenth of a second, and on top all that the chunks with a reading took more (the fork, the pages
-copied after it), from the run's start on. The search for the cycle begins anew in each segment of two seconds, so it
-weighs more than in a run. With births on, each op is told: median CPU time of the step's thread.
-"against" has the same step under tracemalloc with 25 frames, and in processes of their own under memray
-and scalene.
+takes 0.35 ms. Each op is told (while a growth is being explained): median CPU time of the step's thread over that
+without, in turns in one process. "against" has the same step under tracemalloc with 25 frames, and in processes of
+their own under memray and scalene.
 """
 
 from __future__ import annotations
@@ -20,7 +14,6 @@ import argparse
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -35,8 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 Step = Callable[[], Any]
 STEPS = {"eager": 3, "tf.function": 100}  # steps of one half of a round, about as long for either
-WATCHED_GOAL, EAGER_GOAL = 1.02, 1.10
-CHUNK, CHUNKS = 0.1, 20  # seconds of steps that are timed at once, and how many of them are a segment
+EAGER_GOAL = 1.10
 
 
 def make_steps() -> dict[str, Step]:
@@ -97,59 +89,6 @@ def ratio(step: Step, times: int, rounds: int, on: Callable[[], None], off: Call
     return statistics.median(figures[True]) / statistics.median(figures[False])
 
 
-def watched(step: Step, segments: int) -> dict[str, Any]:
-    """The process's CPU of watched over bare steps, readings included, and what happened meanwhile."""
-    from tenure.explain.running import RunWatching
-    from tenure.explain.ticks import TickSource
-    from tenure.observe.births import Births
-
-    births = Births()
-    watching = RunWatching(("births.py",), births=births)
-    source = TickSource(watching)
-    read, reads = watching._read, [0]
-
-    def counted(tick: int, explain: bool = False) -> None:
-        reads[0] += 1
-        read(tick, explain)
-
-    watching._read = counted  # type: ignore[method-assign]
-    step(), step()
-    began = time.perf_counter()
-    cpu_of(step, 500)
-    steps = max(round(CHUNK * 500 / (time.perf_counter() - began)), 1)
-    calm: dict[bool, list[float]] = {True: [], False: []}
-    with_reading: list[float] = []
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    for turn in range(segments):
-        for with_it in (True, False) if turn % 2 else (False, True):
-            if with_it:
-                births.start()
-                source = TickSource(watching)
-                source.start()
-            for _ in range(CHUNKS):
-                before, start = reads[0], time.process_time()
-                for _ in range(steps):  # one line of a frame that stays, as the search for the cycle expects it
-                    step()
-                (calm[with_it] if reads[0] == before else with_reading).append(time.process_time() - start)
-            if with_it:
-                source.stop()
-                births.stop()
-    report = watching.finish(0)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    copies = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
-    explained = sum(ops.count for ops in births.ops())
-    total = segments * CHUNKS * steps
-    if report.ticks.count < total / 2 or explained > total / 100:
-        raise SystemExit(f"not watched as by default: {report.ticks}, {explained} ops noted")
-    ticking, bare = statistics.median(calm[True]), statistics.median(calm[False])
-    reading = sum(with_reading) - len(with_reading) * ticking
-    return {
-        "ratio": ticking / bare + reading / (bare * segments * CHUNKS),
-        "what": f"{ticking / bare:.3f} without the {reads[0]} readings, whose copies took {copies:.1f} CPU-s more; "
-        f"{total} steps of {bare / steps * 1000:.2f} CPU-ms each way",
-    }
-
-
 def in_a_process(step: str, before: list[str], between: list[str]) -> float | None:
     """CPU seconds of a step in a process of its own behind a command, None where that can't be had."""
     command = [sys.executable, *before, __file__, *between, "--only", step, "--rounds", "7"]
@@ -190,10 +129,9 @@ def row(claim: str, figure: float, goal: float, against: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Prints the claims; 0 when both are met."""
+    """Prints the claims; 0 when it is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--segments", type=int, default=16)
     parser.add_argument("--no-peers", action="store_true", help="leave the other tools out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=STEPS, help="print the seconds of one step without births, and nothing else")
@@ -207,7 +145,6 @@ def main() -> int:
 
     from tenure.observe.births import Births
 
-    run = watched(steps["tf.function"], options.segments)
     births = Births()
 
     def with_births(name: str, rounds: int) -> float:
@@ -215,15 +152,14 @@ def main() -> int:
 
     eager = with_births("eager", options.rounds)
     compiled = with_births("tf.function", options.rounds // 4)
-    other = {name: "no peers asked for" if options.no_peers else peers(name, step) for name, step in steps.items()}
+    other = {"eager": "no peers asked for" if options.no_peers else peers("eager", steps["eager"])}
     claims = [
         row(
-            "CPU of a step (tf.function) watched as `tenure run` does by default over one without",
-            run["ratio"],
-            WATCHED_GOAL,
-            f"{run['what']}; births of ops {compiled:.3f}; {other['tf.function']}",
+            "CPU of a step (eager) with births of ops over one without",
+            eager,
+            EAGER_GOAL,
+            f"{other['eager']}; a step in a tf.function {compiled:.3f}",
         ),
-        row("CPU of a step (eager) with births of ops over one without", eager, EAGER_GOAL, other["eager"]),
     ]
     for claim in claims:
         verdict = "met " if claim["met"] else "MISS"
