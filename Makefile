@@ -20,7 +20,7 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml setup.py $(LOCK) $(wildcard src/tenure/probes/_heap.c)
+$(READY): pyproject.toml setup.py $(LOCK) $(wildcard src/tenure/probes/*.c)
 	@command -v $(PYTHON) >/dev/null || { echo "tenure needs Python 3.10 to 3.13, and there is no $(PYTHON); try make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
 	  { echo "tenure needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) -V 2>&1); try make PYTHON=python3.11" >&2; exit 1; }

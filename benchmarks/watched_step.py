@@ -3,8 +3,8 @@
     python benchmarks/watched_step.py [--pairs 4] [--json FILE]
 
 A two-layer MLP (64-128-10, Adam, batch 512) in a `tf.function` runs 50,000 steps in a process of its own: bare and
-under `tenure run`, in turns. The figure is the process's CPU time (all threads) of the steps from 20,000 on, when the cycle
-has been found and the heap is read ever more rarely, as in any longer run; the forked readings are children and are
+under `tenure run`, in turns. The figure is the process's CPU time (all threads) of the steps from 20,000 on, when the
+cycle has been found and the heap is read ever more rarely, as in any longer run; forked readings are children and are
 named beside it. memray and tracemalloc(25) get 6,000 steps.
 """
 

@@ -63,7 +63,8 @@ class OpenPlan:
     def taken(self, tick: int, seconds_per_tick: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
-        share = 1 if seconds_per_tick > _SLOW and tick < 16 else tick // 4 if seconds_per_tick > _BRISK else tick // 2
+        brisk = seconds_per_tick > _BRISK or tick < 15  # the program may be a short one
+        share = 1 if seconds_per_tick > _SLOW and tick < 16 else tick // 4 if brisk else tick // 2
         self.next_tick = tick + max(1, share)
         if len(self.kept) <= self.most:
             return []
