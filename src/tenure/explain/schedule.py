@@ -57,8 +57,8 @@ class OpenPlan:
     next_tick: int = 2
 
     def due(self, tick: int, seconds_per_tick: float) -> bool:
-        """Whether to read now, given the program's own time a tick. The first tick that is read is 2, or 8 if fast."""
-        return tick >= self.next_tick and (tick >= 8 or bool(self.kept) or seconds_per_tick > _BRISK)
+        """Whether to read now, given the program's own time a tick. The first tick that is read is 2, or 4 if fast."""
+        return tick >= self.next_tick and (tick >= 4 or bool(self.kept) or seconds_per_tick > _BRISK)
 
     def taken(self, tick: int, seconds_per_tick: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
