@@ -183,7 +183,7 @@ def test_a_child_that_dies_is_not_asked_again_at_each_tick(monkeypatch: pytest.M
     report = ran(grow)
     assert report.verdict == "inconclusive"
     assert "died without an answer" in figures(report)["the heap"]
-    assert 1 <= forks[0] <= 8
+    assert 1 <= forks[0] <= 12  # of 40 ticks or more
 
 
 def test_a_child_that_hangs_costs_seconds_and_does_not_outlive_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ def test_a_recording_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
 
 @WAYS
 def test_a_sample_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, way: Callable[..., Report]) -> None:
-    def no_sample(self: Counters, tick: int) -> Sample:
+    def no_sample(self: Counters, tick: int, blocks_too: bool = True) -> Sample:
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setattr(Counters, "sample", no_sample)
