@@ -25,6 +25,8 @@ from tenure.observe.memory import Counters
 from tenure.probes import ProbeError, heap, process, read
 from tenure.records import Report, Sample
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parents[1] / "src"
 CYCLES = 40
 kept: list[Any] = []

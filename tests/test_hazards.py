@@ -21,6 +21,8 @@ from tenure.explain.soak import SoakWatching
 from tenure.explain.ticks import TickSource
 from tenure.records import Report
 
+pytestmark = pytest.mark.slow
+
 kept: list[Any] = []
 
 
@@ -67,7 +69,7 @@ def test_a_million_tuples_are_built_unharmed_beside_a_watch() -> None:
         source.stop()
         report = watching.finish(0)
     assert report.ticks.count > 0
-    assert {missing.figure for missing in report.missing} <= {"Keras' batches and epochs"}
+    assert [m for m in report.missing if m.figure != "Keras' batches and epochs"] == []
     assert source.missing == []
 
 

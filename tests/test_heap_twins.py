@@ -22,7 +22,7 @@ import pytest
 from tenure.probes import _heap_python, heap
 from tenure.probes.heap import Root
 
-pytestmark = pytest.mark.skipif(not heap.NATIVE, reason="the C module is not built")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not heap.NATIVE, reason="the C module is not built")]
 
 
 class Node:

@@ -28,7 +28,8 @@ def test_the_keys_are_those_of_the_contract() -> None:
     assert value["schema"] == "tenure/report/1"
     assert list(value["ticks"]) == ["unit", "function", "count", "warmup"]
     assert list(value["growth"]) == [
-        "bytes_per_tick", "low", "high", "confidence", "smallest_seen", "seconds_to_limit"
+        "bytes_per_tick", "low", "high", "confidence", "smallest_seen", "seconds_to_limit",
+        "limit_bytes",
     ]  # fmt: skip
     assert value["waterfall"]["start"][0] == {"name": "live tensors", "bytes": 20_000_000}
     assert value["waterfall"]["end"][3] == {"name": "Python heap", "bytes": None}
@@ -69,7 +70,7 @@ def test_a_figure_that_is_no_number_is_null() -> None:
 
     assert json.loads(text)["growth"] == {
         "bytes_per_tick": None, "low": None, "high": None, "confidence": 0.5, "smallest_seen": 4096.0,
-        "seconds_to_limit": None,
+        "seconds_to_limit": None, "limit_bytes": None,
     }  # fmt: skip
     read = loads(text).growth
     assert read is not None

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from run_fakes import run, start
 
+pytestmark = pytest.mark.slow
+
 WORK = """
 import sys, time
 def cycle(i):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from run_fakes import python, run
 
+pytestmark = pytest.mark.slow
+
 SEEN = """
 import sys, json
 m = sys.modules["__main__"]

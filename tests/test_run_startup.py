@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from run_fakes import start_watched
 
+pytestmark = pytest.mark.slow
+
 CYCLE = "import time\ndef cycle(i):\n    time.sleep(0.005)\nfor i in range(60):\n    cycle(i)\n"
 
 

@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 from tenure.cli import soak as command
 from tenure.observe import births
 
+pytestmark = pytest.mark.slow
+
 Soak = Callable[..., Result]
 
 PROGRAM = """

@@ -17,6 +17,8 @@ from run_fakes import report_of
 from tenure.explain.counting import FunctionCounter, LineCounter, countable, functions_of, functions_of_by_heap
 from tenure.explain.ticks import TickSource, tick
 
+pytestmark = pytest.mark.slow
+
 WAIT = "import time\n"
 
 
