@@ -196,7 +196,8 @@ class WatchedProgram:
         color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
         sys.stdout and sys.stdout.flush()  # so that a terminal shows the program's last line first
-        stream.write(render(self.report, width, color).rstrip("\n") + "\n")
+        record, html = (str(path) if path else None for path in (self._outputs.record, self._outputs.html))
+        stream.write(render(self.report, width, color, recording=record, html=html).rstrip("\n") + "\n")
         stream.flush()
 
     def _write_json(self) -> None:

@@ -110,7 +110,7 @@ def _from_population(p: Population, evidence: Evidence) -> _Draft | None:
         native_weight=any(p.kinds.get(k, 0) > 0 for k in _NATIVE_WEIGHT),
     )
     draft.also = _also(cause, p, evidence)
-    draft.evidence = _population_evidence(p)
+    draft.evidence = _population_evidence(p, evidence.ticks.unit)
     if cause == "numpy-view-kept":
         draft.bytes, draft.tensor_bytes = draft.bytes + p.kept_bytes, draft.tensor_bytes + p.kept_bytes
     return draft
@@ -179,17 +179,17 @@ def _also(cause: str, p: Population, evidence: Evidence) -> list[str]:
     return ["function-recreated"] if "function" in made else []
 
 
-def _population_evidence(p: Population) -> list[str]:
+def _population_evidence(p: Population, unit: str) -> list[str]:
     told = [
-        f"{p.objects_per_tick:.3g} {p.type_name} more each tick"
+        f"{p.objects_per_tick:.3g} {p.type_name} more each {unit}"
         if not p.single
-        else f"one {p.type_name} that gets larger each tick"
+        else f"one {p.type_name} that gets larger each {unit}"
     ]
     beside = [
         f"{count:.3g} {kind}" for kind, count in sorted(p.kinds.items(), key=lambda item: -item[1]) if count >= 0.05
     ]
     if beside:
-        told.append("with it a tick: " + ", ".join(beside[:6]))
+        told.append(f"with it a {unit}: " + ", ".join(beside[:6]))
     if p.function:
         told.append(f"in the cache of the tf.function {p.function}")
     return told
@@ -211,7 +211,7 @@ def _from_graphs(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         draft = _Draft(
             "graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True
         )
-        draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each tick")
+        draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each {evidence.ticks.unit}")
         found.append(draft)
     return found
 
@@ -231,12 +231,14 @@ def _from_open_tapes(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if open_tape is None:
         draft = _Draft("unattributed-growth", held, held, count, tier=3)
         draft.evidence.append(
-            f"{count:.3g} tensors more each tick that only native code holds; no tape is alive between ticks"
+            f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds; "
+            "no tape is alive between ticks"
         )
         return [draft]
     draft = _Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
     draft.evidence.append(
-        f"{count:.3g} tensors more each tick that only native code holds, while this tape still records"
+        f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds, "
+        "while this tape still records"
     )
     return [draft]
 
@@ -253,7 +255,9 @@ def _from_garbage(evidence: Evidence) -> list[_Draft]:
         waste.birth,
         None,
     )
-    draft.evidence.append(f"{waste.objects_per_tick:.3g} unreachable objects more each tick; the collector is off")
+    draft.evidence.append(
+        f"{waste.objects_per_tick:.3g} unreachable objects more each {evidence.ticks.unit}; the collector is off"
+    )
     return [draft]
 
 
@@ -266,7 +270,7 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         if draft.cause == "gradient-registry" and registry > 0:
             draft.autopsied = True
             draft.bytes = max(draft.bytes, registry)
-            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a tick")
+            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a {evidence.ticks.unit}")
     for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
         share = given.get(action, 0.0)
         if not evidence.differential:
@@ -318,7 +322,8 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
         draft = _Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
         if line:
             draft.evidence.append(
-                f"{line.per_tick:.3g} Python numbers a tick that were never seen before become tensors on this line"
+                f"{line.per_tick:.3g} Python numbers a {evidence.ticks.unit} that were never seen before "
+                "become tensors on this line"
             )
         return draft
     sites = [s for s in evidence.ops if s.new_keys_per_tick >= 0.5]
@@ -340,13 +345,15 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
     changed = site.changed if site and site.changed and len(set(site.changed.values)) > 1 else None
     draft = _Draft(cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, changed)
     if site:
-        draft.evidence.append(f"{site.new_keys_per_tick:.3g} new {site.op} kernels a tick from this line")
+        draft.evidence.append(
+            f"{site.new_keys_per_tick:.3g} new {site.op} kernels a {evidence.ticks.unit} from this line"
+        )
     made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
     if cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
         draft.also.append("optimizer-recreated")
     if cause == "eager-kernel-cache" and "lookup-table" in made_each_tick:
         draft.cause, draft.also = "lookup-table-recreated", [cause]
-    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a tick")
+    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a {evidence.ticks.unit}")
     return draft
 
 
@@ -442,7 +449,7 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if carriers:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
         host.bytes += rest
-        host.evidence.append(f"{rest:.0f} bytes a tick of it outside Python")
+        host.evidence.append(f"{rest:.0f} bytes a {evidence.ticks.unit} of it outside Python")
         return []
     cached = next(
         (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None

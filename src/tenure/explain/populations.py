@@ -181,7 +181,7 @@ def _population(
     return Population(
         tier=int(tree.tiers[index]),
         root=tree.root(index),
-        type_name=tree.types[index].rpartition(".")[2],
+        type_name="registry entry" if tree.tiers[index] == 2 else tree.types[index].rpartition(".")[2],
         objects_per_tick=(top.objects[-1] - top.objects[0]) / span if not top.single else 0.0,
         bytes_per_tick=(top.bytes[-1] - top.bytes[0]) / span,
         tensor_bytes_per_tick=(top.tensors[-1] - top.tensors[0]) / span,
