@@ -28,7 +28,7 @@ REFIT = Finding(
     tensor_bytes_per_tick=4_100_000.0,
     objects_per_tick=14_000.0,
     remedy="Call tenure.collect() after each fit: 0.01 MB a fit, measured here.",
-    birth=Birth("/home/ann/work/train.py", 20, "cycle", "model.fit(x, y, epochs=1)"),
+    birth=Birth("/home/ann/job/train.py", 20, "cycle", "model.fit(x, y, epochs=1)"),
     holder=Holder(
         "TensorFlow's gradient registry > CustomGradient-* > FuncGraph one_step_on_data",
         ("TensorFlow's gradient registry", "CustomGradient-40112", "FuncGraph one_step_on_data", "19 tensors"),
@@ -48,9 +48,9 @@ KEPT = Finding(
     tensor_bytes_per_tick=65_536.0,
     objects_per_tick=1.0,
     remedy="Keep float(loss) instead of the tensor.",
-    birth=Birth("/home/ann/work/train.py", 13, "update", "losses.append(tf.reduce_mean(loss[0]))"),
+    birth=Birth("/home/ann/job/train.py", 13, "update", "losses.append(tf.reduce_mean(loss[0]))"),
     holder=Holder(
-        "train.history['loss'][*]", ("module train", "history", "['loss']", "[*]"), "/home/ann/work/train.py", 14
+        "train.history['loss'][*]", ("module train", "history", "['loss']", "[*]"), "/home/ann/job/train.py", 14
     ),
     fingerprint="tensors-kept|train.history['loss'][*]|update",
 )
@@ -65,7 +65,7 @@ RETRACE = Finding(
     tensor_bytes_per_tick=None,
     objects_per_tick=1.0,
     remedy="Pass step as a tensor: tf.constant(step).",
-    birth=Birth("/home/ann/work/train.py", 31, "train", "step(x, i)"),
+    birth=Birth("/home/ann/job/train.py", 31, "train", "step(x, i)"),
     changed=Changed("step", ("17", "18", "19")),
     evidence=("one trace a fit, with step 17, 18 and 19", "128 traces so far"),
     fingerprint="retrace-python-value||train",

@@ -152,4 +152,4 @@ def test_the_text_at_a_width(width: int, text: str, monkeypatch: pytest.MonkeyPa
     causes.CATALOGUE = {name: SimpleNamespace(why=why) for name, why in WHY.items()}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tenure.causes", causes)
 
-    assert render(LEAK, width, False, recording="train.tenure", cwd="/home/ann/work") == text
+    assert render(LEAK, width, False, recording="train.tenure", cwd="/home/ann/job") == text

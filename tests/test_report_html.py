@@ -12,7 +12,7 @@ from tenure.report.html import MOST_POINTS, render
 
 
 def test_everything_of_a_finding_is_on_the_page() -> None:
-    page = render(LEAK, cwd="/home/ann/work")
+    page = render(LEAK, cwd="/home/ann/job")
 
     for text in (
         "LEAK</span> 7.4 MB a fit",

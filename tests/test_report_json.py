@@ -38,12 +38,12 @@ def test_the_keys_are_those_of_the_contract() -> None:
         "objects_per_tick", "birth", "holder", "changed", "remedy", "evidence", "fingerprint",
     ]  # fmt: skip
     assert value["findings"][1]["birth"] == {
-        "file": "/home/ann/work/train.py", "line": 13, "function": "update",
+        "file": "/home/ann/job/train.py", "line": 13, "function": "update",
         "text": "losses.append(tf.reduce_mean(loss[0]))",
     }  # fmt: skip
     assert value["findings"][1]["holder"] == {
         "text": "train.history['loss'][*]", "path": ["module train", "history", "['loss']", "[*]"],
-        "file": "/home/ann/work/train.py", "line": 14,
+        "file": "/home/ann/job/train.py", "line": 14,
     }  # fmt: skip
     assert value["findings"][2]["changed"] == {"argument": "step", "values": ["17", "18", "19"]}
     assert value["findings"][2]["bytes_per_tick"] is None

@@ -62,10 +62,10 @@ def test_units() -> None:
 
 
 def test_paths_are_relative_inside_the_directory_only() -> None:
-    assert place("/home/ann/work/a/b.py", 3, "/home/ann/work") == "a/b.py:3"
-    assert place("/home/bob/b.py", 3, "/home/ann/work") == "/home/bob/b.py:3"
-    assert place("/home/ann/worker.py", 3, "/home/ann/work") == "/home/ann/worker.py:3"
-    assert place("b.py", None, "/home/ann/work") == "b.py"
+    assert place("/home/ann/job/a/b.py", 3, "/home/ann/job") == "a/b.py:3"
+    assert place("/home/bob/b.py", 3, "/home/ann/job") == "/home/bob/b.py:3"
+    assert place("/home/ann/jober.py", 3, "/home/ann/job") == "/home/ann/jober.py:3"
+    assert place("b.py", None, "/home/ann/job") == "b.py"
 
 
 def test_flat_is_one_or_two_lines() -> None:
