@@ -288,3 +288,22 @@ def test_the_environment_variable_watches_an_unchanged_command(tmp_path: Path) -
     assert "tensors-kept" in done.stderr
     assert "service.desks['front'].pending[*]" in done.stderr
     assert done.stdout == "200 served\n"
+
+
+def test_a_loop_that_only_calls_a_tf_function_ticks_by_it(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(
+        "import tensorflow as tf\n\n"
+        "history = []\n\n\n"
+        "@tf.function\n"
+        "def train_step(x):\n"
+        "    return tf.zeros([8192]) + tf.reduce_sum(x)\n\n\n"
+        "for number in range(2000):\n"
+        "    history.append(train_step(tf.ones([8, 8])))\n"
+    )
+    done = tenure("run", "--json", "out.json", "loop.py", cwd=tmp_path)
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert done.returncode == 0, done.stderr
+    assert (report["ticks"]["unit"], report["ticks"]["function"]) == ("call", "train_step")
+    assert [finding["cause"] for finding in report["findings"]] == ["tensors-kept"]
+    assert 30_000 < report["growth"]["bytes_per_tick"] < 40_000

@@ -1,9 +1,9 @@
 """Finds the program's own cycle and tells a listener, on the thread that turns it, right after each turn.
 
 Sources, the better one wins: `tenure.tick()` in the program; the function named by `--tick`; the outermost user
-function that one line of a long-lived frame calls again and again; Keras fits, epochs and batches; a loop's line
-(Python 3.12 and later); calls of Keras' `train_on_batch`, `predict` and `evaluate`; seconds. When a better source shows
-later, `set_ticks` is called again and the count restarts.
+function that one line of a long-lived frame calls again and again; Keras fits, epochs and batches; calls of the
+program's own `tf.function`s; a loop's line (Python 3.12 and later); calls of Keras' `train_on_batch`, `predict` and
+`evaluate`; seconds. When a better source shows later, `set_ticks` is called again and the count restarts.
 
 A sampler thread reads the stacks each 5 ms, and nothing else, until the function is found. A frame it has seen carries
 a mark in `f_trace` (which Python reads only while a debugger traces): frame addresses are reused from call to call,
@@ -46,7 +46,9 @@ LINE_AFTER, LINE_TURNS = 0.5, 8  # a loop's line is taken when no function has s
 
 FEW_BATCHES = 4  # an epoch of so few batches is the turn, not its batches
 
-EXPLICIT, NAMED, FUNCTION, KERAS, LINE, LIBRARY_CALL, SECOND, NONE = 7, 6, 5, 4, 3, 2, 1, 0
+COMPILED_AFTER, COMPILED_CALLS = 0.5, 3  # a tf.function is taken when no function of the user's shows up around it
+
+EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, LIBRARY_CALL, SECOND, NONE = 8, 7, 6, 5, 4, 3, 2, 1, 0
 
 _current: TickSource | None = None
 
@@ -120,6 +122,9 @@ class TickSource:
         self._native = 0
         self._fit_depth = self._batches = 0
         self._unhook: Callable[[], None] | None = None
+        self._unhook_functions: Callable[[], None] | None = None
+        self._compiled: dict[tuple[str, int], tuple[int, float]] = {}
+        self._taken: tuple[str, int] | None = None
         self._posted = False
         self._kinds: dict[str, int] = {}
         self._idle_looks = 0
@@ -155,6 +160,7 @@ class TickSource:
         self._halt_sampler()
         if self._unhook is not None:
             self._unhook()
+        self._leave_functions()
         if self._counter is not None and os.getpid() == self._pid:
             self._counter.remove()
         if self._named and self._beats == 0:
@@ -169,6 +175,17 @@ class TickSource:
             self._unhook = install_calls(self.keras)
         except Exception as error:
             self.missing.append(Missing("Keras' batches and epochs", f"{type(error).__name__}: {error}"))
+        try:
+            from tenure.probes.tf.hooks import install_function_calls
+
+            self._unhook_functions = install_function_calls(self.compiled)
+        except Exception as error:
+            self.missing.append(Missing("calls of tf.functions", f"{type(error).__name__}: {error}"))
+
+    def _leave_functions(self) -> None:
+        unhook, self._unhook_functions = self._unhook_functions, None
+        if unhook is not None:
+            unhook()
 
     def describe(self) -> tuple[str, str | None]:
         """The unit (tick, call, batch, epoch, second) and the function's name, as far as known now."""
@@ -206,6 +223,27 @@ class TickSource:
             if self._unit == "epoch":
                 self._beat(KERAS)
 
+    def compiled(self, function: object) -> None:
+        """What `probes.tf.hooks.install_function_calls` tells: a `tf.function` has returned to eager code."""
+        if self._over or self._rank > COMPILED or self._fit_depth:
+            return
+        from tenure.probes.tf import functions
+
+        site = functions.site(function)
+        if site is None or _kind_of(site[0], self._own) != _USER:
+            return
+        if self._rank == COMPILED:
+            if self._taken == site:
+                self._beat(COMPILED)
+            return
+        now = time.monotonic()
+        calls, first = self._compiled.get(site, (0, now))
+        if len(self._compiled) < 1000 or site in self._compiled:
+            self._compiled[site] = (calls + 1, first)
+        if calls + 1 >= COMPILED_CALLS and now - first >= COMPILED_AFTER:
+            self._taken = site
+            self._take(COMPILED, "call", functions.name(function), None, None)
+
     def _keras_call(self, what: str, rank: int) -> None:
         calls = self._kinds[what] = self._kinds.get(what, 0) + 1
         if self._rank > rank:
@@ -225,6 +263,8 @@ class TickSource:
         counter: FunctionCounter | LineCounter | None,
         candidate: _Candidate | None,
     ) -> None:
+        if rank > COMPILED:
+            self._leave_functions()  # from here on a call of a tf.function costs nothing more
         old, self._counter = self._counter, counter
         if old is not None:
             old.remove()

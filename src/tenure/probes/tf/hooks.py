@@ -20,7 +20,17 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-__all__ = ["CALLS", "KINDS", "OnCall", "OnMade", "install", "install_calls", "missing", "self_test"]
+__all__ = [
+    "CALLS",
+    "KINDS",
+    "OnCall",
+    "OnMade",
+    "install",
+    "install_calls",
+    "install_function_calls",
+    "missing",
+    "self_test",
+]
 
 OnMade = Callable[[str, object], None]
 """Called with the kind and the thing just made, on the thread that made it, before its maker gets it."""
@@ -131,6 +141,10 @@ _CALL_POINTS: dict[str, tuple[_Point, ...]] = {
     ),
 }
 
+_FUNCTION_POINTS: dict[str, tuple[_Point, ...]] = {
+    "tensorflow": (_Point("function-call", _POLYMORPHIC + "polymorphic_function", "Function", "__call__"),),
+}
+
 _missing: dict[str, str] = {}
 
 
@@ -150,6 +164,15 @@ def install_calls(on_call: OnCall) -> Callable[[], None]:
     """
     observer = _Observer(on_call)
     return _install(_CALL_POINTS, lambda point, original: _call_wrapper(point, original, observer))
+
+
+def install_function_calls(on_return: Callable[[object], None]) -> Callable[[], None]:
+    """Tells `on_return(function)` after each call of a `tf.function` that is made from outside of all of them.
+
+    Keras' own compiled steps are told too: the observer must look whose the function is.
+    """
+    observer = _Observer(on_return)
+    return _install(_FUNCTION_POINTS, lambda point, original: _function_wrapper(original, observer))
 
 
 def missing() -> dict[str, str]:
@@ -259,6 +282,23 @@ def _call_wrapper(point: _Point, original: Callable[..., Any], observer: _Observ
             return original(self, *args, **kwargs)
         finally:
             observer(what, "leave", self)
+
+    return call
+
+
+def _function_wrapper(original: Callable[..., Any], observer: _Observer) -> Callable[..., Any]:
+    inside = threading.local()
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside.__dict__:  # one function called by another, or traced in it
+            return original(self, *args, **kwargs)
+        inside.now = True
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            del inside.now
+            observer(self)
 
     return call
 
