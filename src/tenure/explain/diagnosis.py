@@ -180,19 +180,23 @@ def _also(cause: str, p: Population, evidence: Evidence) -> list[str]:
 
 
 def _population_evidence(p: Population, unit: str) -> list[str]:
-    told = [
-        f"{p.objects_per_tick:.3g} {p.type_name} more each {unit}"
-        if not p.single
-        else f"one {p.type_name} that gets larger each {unit}"
-    ]
-    beside = [
-        f"{count:.3g} {kind}" for kind, count in sorted(p.kinds.items(), key=lambda item: -item[1]) if count >= 0.05
-    ]
+    if p.single:
+        told = [f"one {p.type_name} that gets larger each {unit}"]
+    else:
+        told = [f"{_count(p.objects_per_tick, p.type_name)} more each {unit}"]
+    beside = [_count(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
     if beside:
         told.append(f"with it a {unit}: " + ", ".join(beside[:6]))
     if p.function:
         told.append(f"in the cache of the tf.function {p.function}")
     return told
+
+
+def _count(number: float, name: str) -> str:
+    """`1 tensor`, `18 graphs`, `2 registry entries`."""
+    if f"{number:.3g}" == "1":
+        return f"1 {name}"
+    return f"{number:.3g} {name[:-1]}ies" if name.endswith("y") else f"{number:.3g} {name}s"
 
 
 # ---------------------------------------------------------------------------------------------- other witnesses
