@@ -228,7 +228,7 @@ def test_what_is_no_leak(fields: dict[str, Any], verdict: str) -> None:
 
 def test_too_few_windows_are_inconclusive_and_say_what_would_decide() -> None:
     told = verdict_on(windows=2, populations=(population(),))
-    assert told.verdict == "inconclusive" and "at least 200 would decide" in told.why and told.findings == ()
+    assert told.verdict == "inconclusive" and "read after warm-up 3 times only" in told.why and told.findings == ()
 
 
 def test_small_growth_is_a_note() -> None:

@@ -133,7 +133,8 @@ class Sample:
     """The cheap counters at one tick. A counter that could not be read is None.
 
     `pool_regions` is what the allocator pool was seen to take from malloc since watching began: malloc counts a whole
-    region as in use although most of it may be free inside the pool.
+    region as in use although most of it may be free inside the pool. `pool_held` is what the pool must have taken in
+    all to have reached its peak.
     """
 
     tick: int
@@ -150,6 +151,7 @@ class Sample:
     variables: int | None = None
     graphs: int | None = None
     pool_regions: int = 0
+    pool_held: int | None = None
 
     @property
     def native(self) -> int | None:

@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tenure.causes import CATALOGUE
-from tenure.explain.evidence import Evidence, Population
+from tenure.explain.evidence import Evidence, Native, Population
 from tenure.records import Birth, Changed, Finding, Holder
 
 __all__ = ["NATIVE_FLOOR", "Verdict", "diagnose"]
 
 # Healthy programs drift by 1-5 KB a tick in malloc alone (names, logs, kernel tables); 8 KB a tick was always real.
 NATIVE_FLOOR = 8192.0
+
+# What caches, kernels and converted code of a healthy program still add after warm-up, in all (a daily job with a new
+# model a day adds 14-26 KB a day for its first four days, then 4).
+_WARM_UP = 256 * 1024.0
 
 _NATIVE_WEIGHT = (
     "trace",
@@ -42,12 +46,16 @@ _NATIVE_WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict with its reason and its findings, largest leak first, and what is worth a note."""
+    """The verdict with its reason and its findings, largest leak first, and what is worth a note.
+
+    `spread`: how many bytes a tick the growth may be below and above the sum of the leaks.
+    """
 
     verdict: str
     why: str
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    spread: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass
@@ -69,6 +77,7 @@ class _Draft:
     autopsied: bool = False
     also: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
+    spread: tuple[float, float] = (0.0, 0.0)  # bytes a tick below and above `bytes`
 
 
 def diagnose(evidence: Evidence, windows: int) -> Verdict:
@@ -83,8 +92,11 @@ def diagnose(evidence: Evidence, windows: int) -> Verdict:
         draft.birth = draft.birth or _line_of_makers(draft.cause, evidence)
     _fold_debris(drafts, evidence)
     drafts += _from_native_rest(evidence, drafts)
-    findings = sorted((_finding(d, evidence, windows) for d in drafts if _worth(d, evidence)), key=_rank)
-    return _conclude(evidence, tuple(findings), drafts, windows)
+    worth = [d for d in drafts if _worth(d, evidence)]
+    findings = sorted((_finding(d, evidence, windows) for d in worth), key=_rank)
+    leaks = [d for d in worth if d.kind == "leak"]
+    spread = (sum(d.spread[0] for d in leaks), sum(d.spread[1] for d in leaks))
+    return replace(_conclude(evidence, tuple(findings), drafts, windows), spread=spread)
 
 
 # ---------------------------------------------------------------------------------------------- populations
@@ -108,6 +120,10 @@ def _from_population(p: Population, evidence: Evidence) -> _Draft | None:
         slowing=p.slowing,
         tier=p.tier,
         native_weight=any(p.kinds.get(k, 0) > 0 for k in _NATIVE_WEIGHT),
+        spread=(
+            p.bytes_per_tick - (p.bytes_per_tick if p.low is None else min(p.low, p.bytes_per_tick)),
+            (p.bytes_per_tick if p.high is None else max(p.high, p.bytes_per_tick)) - p.bytes_per_tick,
+        ),
     )
     draft.also = _also(cause, p, evidence)
     draft.evidence = _population_evidence(p, evidence.ticks.unit)
@@ -300,7 +316,11 @@ def _share_that_grew(share: float, drafts: list[_Draft], evidence: Evidence) -> 
         return 0.0
     explained = sum(d.bytes for d in drafts if d.kind == "leak" and d.steady)
     rest = native.bytes_per_tick + native.python_bytes_per_tick - explained
-    return min(share, rest) if rest >= NATIVE_FLOOR and rest >= 0.1 * native.bytes_per_tick else 0.0
+    if rest < NATIVE_FLOOR or rest < 0.1 * native.bytes_per_tick:
+        return 0.0
+    # An interval that reaches down to nothing decides nothing, unless new kernels were seen to be made.
+    new_kernels = any(site.new_keys_per_tick >= 0.5 for site in evidence.ops)
+    return min(share, rest) if native.low >= NATIVE_FLOOR or new_kernels else 0.0
 
 
 def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
@@ -348,6 +368,8 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
     # Values that look alike tell nothing (a serialised proto): the op and the line are enough then.
     changed = site.changed if site and site.changed and len(set(site.changed.values)) > 1 else None
     draft = _Draft(cause, share, 0.0, site.new_keys_per_tick if site else 0.0, birth, None, changed)
+    if evidence.native is not None:
+        draft.spread = _wider((0.0, 0.0), evidence.native, share)
     if site:
         draft.evidence.append(
             f"{site.new_keys_per_tick:.3g} new {site.op} kernels a {evidence.ticks.unit} from this line"
@@ -372,6 +394,7 @@ def _merge(drafts: list[_Draft]) -> list[_Draft]:
             if other.cause == draft.cause and _same_place(other, draft):
                 other.bytes += draft.bytes
                 other.tensor_bytes += draft.tensor_bytes
+                other.spread = (other.spread[0] + draft.spread[0], other.spread[1] + draft.spread[1])
                 other.native_weight = other.native_weight or draft.native_weight
                 other.birth = other.birth or draft.birth
                 other.holder = other.holder or draft.holder
@@ -453,29 +476,40 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if carriers:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
         host.bytes += rest
+        host.spread = _wider(host.spread, native, rest)
         host.evidence.append(f"{rest:.0f} bytes a {evidence.ticks.unit} of it outside Python")
         return []
     cached = next(
         (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None
     )
     if cached is not None and rest <= 2 * cached.bytes and native.low >= 0.5 * native.bytes_per_tick:
+        cached.spread = _wider(cached.spread, native, rest)
         cached.bytes += rest  # what the kernels themselves hold: a table's entries, a generator's state
         return []
     # Nothing else bears witness, so the whole interval must lie above the drift of healthy programs.
     sure = native.low + native.python_bytes_per_tick - (total - rest)
-    if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, 0.5 * rest):
+    if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, 0.5 * rest) or rest * native.span < _WARM_UP:
         return []
     if evidence.datasets:
         cache = evidence.datasets[0]
         draft = _Draft("dataset-cache-unbounded", rest, 0.0, 0.0, cache.birth, cache.holder, slowing=native.slowing)
+        draft.spread = _wider((0.0, 0.0), native, rest)
         draft.evidence.append(cache.reason)
         return [draft]
     top = max((s for s in evidence.ops if s.new_keys_per_tick >= 0.5), key=lambda s: s.new_keys_per_tick, default=None)
     draft = _Draft("unattributed-growth", rest, 0.0, 0.0, top.birth if top else None, None, slowing=native.slowing)
+    draft.spread = _wider((0.0, 0.0), native, rest)
     draft.evidence.append(
         "malloc and the allocator pool grow in every window; no Python object, cache or registry accounts for it"
     )
     return [draft]
+
+
+def _wider(spread: tuple[float, float], native: Native, part: float) -> tuple[float, float]:
+    """The spread with that of a part of the native growth added, in proportion."""
+    scale = part / native.bytes_per_tick if native.bytes_per_tick > 0 else 0.0
+    below = max(native.bytes_per_tick - native.low, 0.0) * min(scale, 1.0)
+    return spread[0] + min(below, part), spread[1] + max(native.high - native.bytes_per_tick, 0.0) * min(scale, 1.0)
 
 
 # ---------------------------------------------------------------------------------------------- conclusions
@@ -527,10 +561,16 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     leaks = [f for f in findings if f.kind == "leak"]
     unit = evidence.ticks.unit
     if windows < 3:
+        count = evidence.ticks.count
+        why = (
+            f"{count} {unit}s are too few to tell growth from warm-up; at least {max(10, 2 * count)} would decide"
+            if count < 40
+            else f"in {count} {unit}s the heap could be read after warm-up {windows + 1} times only, and 4 are needed; "
+            f"a run that takes longer would decide"
+        )
         return Verdict(
             "inconclusive",
-            f"{evidence.ticks.count} {unit}s are too few to tell growth from warm-up; "
-            f"at least {max(10, 2 * evidence.ticks.count)} would decide",
+            why,
             (),
             notes,
         )

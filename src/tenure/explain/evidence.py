@@ -27,7 +27,8 @@ class Population:
     `tier` says how it is reached: 0 from the user's modules and frames, 1 only through libraries, 2 only through a
     registry of the framework, 3 held by native code alone. `kinds` counts what comes with it, per tick, by kind
     (tensor, variable, model, graph, trace, tape, ...); `through` names the kinds of the objects on the path to it.
-    `single` is one object that gets larger instead of more objects. `views` are small
+    `low` and `high` are the bytes a tick of
+    its slowest and fastest window. `single` is one object that gets larger instead of more objects. `views` are small
     array views of large buffers, `kept_bytes` what they keep beyond what was counted.
     """
 
@@ -50,11 +51,16 @@ class Population:
     kept_bytes: float = 0.0
     views: bool = False
     key: int = 0
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Growth of malloc and pool in use, in bytes a tick; `stands` when it rose in every window by more than noise."""
+    """Growth of malloc and pool in use, in bytes a tick; `stands` when it rose in every window.
+
+    `span` is how many ticks lie between the first and the last mark.
+    """
 
     bytes_per_tick: float
     low: float
@@ -63,6 +69,7 @@ class Native:
     steady: bool
     slowing: bool
     python_bytes_per_tick: float = 0.0
+    span: int = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tenure.explain.evidence import Garbage, Population
 from tenure.explain.growth import Trend, trend
 from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
-from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look
+from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look, weigher
 from tenure.probes import heap, read
 from tenure.records import Birth, Changed, Holder
 
@@ -48,6 +48,7 @@ _TELLING = (
 )
 _SAMPLES = 512  # of each group; all of its holders should be among them
 _NAMED_SAMPLES = 12
+_MOST_CONTAINERS = 16
 _MOST_NAMED = 16
 _LEAST_NAMED = 256.0  # bytes a tick: below this growth is not worth a walk for its name
 _LEAST_OF_HOLDERS = 32.0  # a kept tape is a few hundred bytes and holds megabytes that no traversal sees
@@ -163,6 +164,10 @@ def _population(
 ) -> Population:
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
+    ticks = [s.tick for s in snapshots]
+    rates_by_window = [
+        (b - a) / (t2 - t1) for a, b, t1, t2 in zip(top.bytes, top.bytes[1:], ticks, ticks[1:], strict=False)
+    ]
     span = snapshots[-1].tick - snapshots[0].tick
     if not len(place):
         return _bare(top, span)
@@ -171,12 +176,16 @@ def _population(
     members = [f for f in detail.found if f.group >= 0 and below[f.group]]
     samples = [f for f in members if f.group == index]
     rates = _kind_rates(members, known, tree, snapshots, span)
+    every = samples
+    samples = _of_the_heaviest_container(samples)
     # Spread over the group, so that a key that differs anywhere reads [*]; the newest is always among them.
     chosen = samples[:: -max(len(samples) // _NAMED_SAMPLES, 1)][::-1]
     holder = _registry_holder(tree.root(index), members, known) if tree.tiers[index] == 2 else _holder(chosen)
     through = _through(chosen, known)
     function, changed, changed_kind = _retraced(chosen)
-    born = _birth(members, samples, known, site_of) or (_graph_line(chosen, known) if "graph-v1" in through else None)
+    inside = {id(found.obj) for found in samples}
+    near = members if len(inside) == len(every) else [f for f in members if id(f.obj) in inside]
+    born = _birth(near, samples, known, site_of) or (_graph_line(chosen, known) if "graph-v1" in through else None)
     viewed, kept = _views(samples, members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
@@ -198,6 +207,8 @@ def _population(
         kept_bytes=kept,
         views=viewed,
         key=top.key,
+        low=min(rates_by_window),
+        high=max(rates_by_window),
     )
 
 
@@ -214,6 +225,26 @@ def _holder(chosen: Sequence[heap.Found]) -> Holder | None:
     while len(path) > 1 and path[-1].startswith("(inside") and text.endswith(f" > {path[-1]}"):
         text, path = text.removesuffix(f" > {path[-1]}"), path[:-1]  # what a framework's object is made of inside
     return replace(found, text=text, path=path)
+
+
+def _of_the_heaviest_container(samples: list[heap.Found]) -> list[heap.Found]:
+    """The samples in the one container that holds four fifths of their bytes; all of them when none does.
+
+    Two lists in one dict are one group, and the list of losses must not be named for the list of activations.
+    """
+    weigh = weigher()
+    sizes: dict[int, int] = {}
+    containers: dict[int, list[heap.Found]] = {}
+    for found in samples:
+        holder = id(found.path[-1]) if found.path else 0
+        containers.setdefault(holder, []).append(found)
+        sizes[holder] = sizes.get(holder, 0) + weigh(found.obj)
+        if len(containers) > _MOST_CONTAINERS:
+            return samples
+    if len(containers) < 2 or not sum(sizes.values()):
+        return samples
+    heaviest = max(sizes, key=lambda holder: sizes[holder])
+    return containers[heaviest] if sizes[heaviest] >= 0.8 * sum(sizes.values()) else samples
 
 
 def _registry_holder(root: str, members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> Holder:

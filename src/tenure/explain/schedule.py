@@ -42,6 +42,7 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
 
 _SLOW = 0.3  # seconds: a reading's usual cost; ticks that take longer are read one by one at first
 _BRISK = 0.05  # seconds: programs with faster ticks have many of them
+_FAST = 0.01  # seconds: and these have so many that the first few tell nothing
 
 
 @dataclass(slots=True)
@@ -57,13 +58,14 @@ class OpenPlan:
     next_tick: int = 2
 
     def due(self, tick: int, seconds_per_tick: float) -> bool:
-        """Whether to read now, given the program's own time a tick. The first tick that is read is 2, or 4 if fast."""
-        return tick >= self.next_tick and (tick >= 4 or bool(self.kept) or seconds_per_tick > _BRISK)
+        """Whether to read now, given the program's own time a tick. The first tick that is read is 2, 4 or 8."""
+        first = 2 if seconds_per_tick > _BRISK else 4 if seconds_per_tick > _FAST else 8
+        return tick >= max(self.next_tick, 0 if self.kept else first)
 
     def taken(self, tick: int, seconds_per_tick: float) -> list[int]:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
-        brisk = seconds_per_tick > _BRISK or tick < 15  # the program may be a short one
+        brisk = seconds_per_tick > _BRISK or (tick < 15 and seconds_per_tick > _FAST)  # it may be a short program
         share = 1 if seconds_per_tick > _SLOW and tick < 16 else tick // 4 if brisk else tick // 2
         self.next_tick = tick + max(1, share)
         if len(self.kept) <= self.most:

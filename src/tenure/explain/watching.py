@@ -208,6 +208,7 @@ class Watching:
             told.steady,
             told.slowing and rate >= self._min_growth,  # what is too small to be a leak may end as it likes
             BLOCK_BYTES * python.rate if python.rises else 0.0,
+            ticks[-1] - ticks[0],
         )
 
     def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
@@ -251,7 +252,9 @@ class Watching:
             why=verdict.why,
             ticks=self._ticks(),
             growth=self._growth(
-                sum(f.bytes_per_tick or 0.0 for f in leaks), max((f.confidence for f in leaks), default=0.95)
+                sum(f.bytes_per_tick or 0.0 for f in leaks),
+                verdict.spread,
+                max((f.confidence for f in leaks), default=0.95),
             ),
             waterfall_start=self._waterfall_start,
             waterfall_end=self._waterfall_end(),
@@ -282,13 +285,12 @@ class Watching:
         absolute = os.path.abspath(file)
         return absolute[len(folder) :] if absolute.startswith(folder) else file
 
-    def _growth(self, total: float, confidence: float) -> Growth | None:
+    def _growth(self, total: float, spread: tuple[float, float], confidence: float) -> Growth | None:
         used = self._used()
         if len(used) < 3:
             return None
         native = self._native()
-        spread = (native.high - native.low) / 2 if native is not None else 0.0
-        low, high = max(total - spread, 0.0), total + spread
+        low, high = max(total - spread[0], 0.0), total + spread[1]
         per_tick = self._seconds_per_tick()
         limit, _ = read(process.memory_limit, "memory limit")
         rss = self._samples[-1].rss if self._samples else None
@@ -312,7 +314,8 @@ class Watching:
 
     def _cut(self) -> list[object]:
         """What a walk must not enter: this object and what it watches with (tenure's modules are cut anyway)."""
-        return [self, self.__dict__, self._births, self._counters, self._snapshots, self._samples, self._witnesses]
+        own = [self, self.__dict__, self._births, self._counters, self._snapshots, self._samples, self._witnesses]
+        return [*own, self._recorder] if self._recorder is not None else own
 
     def _guard(self, action: Callable[[], object], figure: str) -> bool:
         """Whether the action succeeded; what it raised is noted as the reason why the figure is missing."""

@@ -24,7 +24,7 @@ class Counters:
     The pool (BFC, in use when oneDNN is on) takes regions from malloc and never returns them: 2 MiB first, then each at
     least twice the one before, always a power of two. malloc counts a region as in use, which would read as a leak of
     megabytes. A region shows as a jump of malloc, beyond its usual growth, of about that size
-    while the pool's own use grows.
+    while the pool's use reaches a new peak.
     """
 
     def __init__(self) -> None:
@@ -65,6 +65,8 @@ class Counters:
             gradient_registry=registry,
             py_functions=functions,
             pool_regions=self._regions,
+            # Regions of 2, 4, 8 MiB: together they are the next one less the first.
+            pool_held=self._next_region - _FIRST_REGION if self._next_region is not None else None,
         )
 
     def _note(self, lost: Missing | None) -> None:
@@ -76,7 +78,7 @@ class Counters:
         that beyond what the program usually takes (malloc serves blocks under 32 MiB from its heap once it has freed
         such a mapping)."""
         pool_used, pool_peak = pool
-        before, self._before = self._before, (tick, used, mapped, pool_used or 0)
+        before, self._before = self._before, (tick, used, mapped, pool_peak or pool_used or 0)
         if pool_used is None:
             return
         if self._next_region is None:
@@ -85,7 +87,7 @@ class Counters:
             return
         ticks = max(tick - before[0], 1)
         grown, usual = used - before[1], median(self._usual) * ticks if self._usual else 0.0
-        if pool_used > before[3]:
+        if (pool_peak or pool_used) > before[3]:  # the pool takes a region when it has never needed so much
             for size in (self._next_region, 2 * self._next_region, 4 * self._next_region):
                 exactly = 0 <= mapped - before[2] - size <= _MAPPING_OVERHEAD
                 if exactly or abs(grown - usual - size) <= _SLACK * size:
@@ -127,12 +129,13 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
     Free memory that an allocator holds may have gone back page by page, so `unaccounted` can be negative by that.
     """
     mappings, _ = read(process.rss_by_mapping, "resident memory by mapping")
-    pool_used, pool_peak = sample.pool_used or 0, sample.pool_peak or sample.pool_used or 0
+    pool_used = sample.pool_used or 0
+    held = max(sample.pool_held or 0, sample.pool_peak or 0, pool_used)
     small = max((tensor_bytes or 0) - pool_used, 0)
-    other = sample.malloc_used - max(pool_peak, pool_used) - small if sample.malloc_used is not None else None
+    other = sample.malloc_used - held - small if sample.malloc_used is not None else None
     layers = [
         Layer("live tensors", tensor_bytes),
-        Layer("allocator pool, held but free", pool_peak - pool_used if sample.pool_peak is not None else None),
+        Layer("allocator pool, held but free", held - pool_used if sample.pool_peak is not None else None),
         Layer("malloc in use, other", max(other, 0) if other is not None else None),
         Layer("malloc, held but free", sample.malloc_free),
         Layer("Python objects", python_bytes),

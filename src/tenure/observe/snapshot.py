@@ -20,7 +20,7 @@ from tenure.observe import retention
 from tenure.probes import heap, read
 from tenure.records import Missing
 
-__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take"]
+__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
@@ -174,7 +174,7 @@ def look(
     tree = _tree(walked.groups)
     payload = np.zeros(len(tree.keys), np.int64)
     held_bytes = garbage_bytes = 0
-    weigh = _weigher()
+    weigh = weigher()
     for item in walked.found:
         if tensor_types and isinstance(item.obj, tensor_types):
             size = weigh(item.obj)
@@ -223,19 +223,21 @@ def _tensor_types() -> tuple[type, ...]:
     return kinds().get("tensor", ()) if tensorflow_loaded() else ()
 
 
-def _weigher() -> Callable[[Any], int]:
+def weigher() -> Callable[[Any], int]:
     """Bytes of a tensor, or of what a resource handle owns; 0 for a buffer that was weighed before.
 
     What a tape holds twice (an op's output and the next op's input through a reshape or a variable's read) is one
     buffer: 1.8 times the bytes were seen without. A tensor that can't tell its shape weighs nothing.
     """
     if not tensorflow_loaded():
-        return lambda tensor: 0
+        return lambda thing: int(getattr(thing, "nbytes", 0)) if isinstance(thing, np.ndarray) else 0
     from tenure.probes.tf import handles
 
     seen: set[int] = set()
 
     def weigh(tensor: Any) -> int:
+        if isinstance(tensor, np.ndarray):
+            return int(tensor.nbytes)
         try:
             if handles.is_resource(tensor):
                 return handles.handle_bytes(tensor)

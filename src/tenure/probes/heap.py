@@ -427,11 +427,23 @@ def _running_frames() -> list[FrameType]:
     frames: list[FrameType] = []
     frame: FrameType | None = None
     for frame in list(sys._current_frames().values()):
+        if _own_thread(frame):
+            continue
         while frame is not None:
             if not frame.f_code.co_filename.startswith(_PACKAGE):
                 frames.append(frame)
             frame = frame.f_back
     return frames
+
+
+def _own_thread(frame: FrameType | None) -> bool:
+    """Whether a thread is one that tenure started: under the threading module's frames its first one is ours."""
+    files: list[str] = []
+    while frame is not None:
+        files.append(frame.f_code.co_filename)
+        frame = frame.f_back
+    first = next((file for file in reversed(files) if file != threading.__file__), "")
+    return first.startswith(_PACKAGE) and threading.__file__ in files
 
 
 _OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the locals live in the frame, not in a dict
