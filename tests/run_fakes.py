@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,9 +53,13 @@ RUN = f"import sys; sys.path[0] = {str(SOURCE)!r}\n" + FAKE + "from tenure.__mai
 def start(arguments: list[str], cwd: Path, *, env: dict[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
     """`tenure run ARGUMENTS` as a process; its warnings are errors only where the program's are."""
     command = [sys.executable, "-c", RUN, "run", *arguments]
-    return subprocess.Popen(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, text=True, stdout=-1, stderr=-1, stdin=-3, **more
-    )
+    whole = {**os.environ, **(env or {})}
+    # Where the tests run in the background Ctrl-C is ignored, and Python keeps it so.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return subprocess.Popen(command, cwd=cwd, env=whole, text=True, stdout=-1, stderr=-1, stdin=-3, **more)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def run(
@@ -82,13 +87,19 @@ def python(arguments: list[str], cwd: Path, timeout: float = 60) -> subprocess.C
 def start_watched(
     arguments: list[str], cwd: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`TENURE_RUN=1 python ARGUMENTS`, with the start-up hook in a `sitecustomize` as the `.pth` file would run it."""
+    """`TENURE_RUN=1 python ARGUMENTS`, with the start-up hook in a `sitecustomize` as the `.pth` file would run it.
+
+    The hook sets the variable itself: where tenure is installed, its own `.pth` file runs before, without the fakes.
+    """
     folder = cwd / "hook"
     folder.mkdir(exist_ok=True)
     hook = (
         f"import os, sys\nsys.path.append({str(SOURCE)!r})\n"
+        "if 'WATCH' in os.environ:\n    os.environ['TENURE_RUN'] = os.environ.pop('WATCH')\n"
         f"if os.environ.get('TENURE_RUN'):\n    exec({FAKE!r}, {{}})\n    import tenure.cli.startup\n"
     )
     (folder / "sitecustomize.py").write_text(hook)
-    whole = {**os.environ, "TENURE_RUN": "1", "PYTHONPATH": str(folder), **(env or {})}
+    asked = {"TENURE_RUN": "1", **(env or {})}
+    whole = {**os.environ, "PYTHONPATH": str(folder), **asked, "WATCH": asked["TENURE_RUN"]}
+    del whole["TENURE_RUN"]
     return subprocess.run([sys.executable, *arguments], cwd=cwd, env=whole, text=True, capture_output=True, timeout=60)

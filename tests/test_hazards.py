@@ -43,6 +43,9 @@ def hammer(watching: RunWatching, calls: int, each: int) -> None:
             watching.tick()
 
 
+ABSENT = {"Keras' batches and epochs", "calls of tf.functions"}  # what there is none of without TensorFlow
+
+
 def test_a_million_tuples_are_built_unharmed_beside_a_watch() -> None:
     # gc.get_objects() in another thread makes tuple(map(...)) raise SystemError: a half-built tuple gets a second owner
     watching = RunWatching(("fake",))
@@ -69,7 +72,9 @@ def test_a_million_tuples_are_built_unharmed_beside_a_watch() -> None:
         source.stop()
         report = watching.finish(0)
     assert report.ticks.count > 0
-    assert [m for m in report.missing if m.figure != "Keras' batches and epochs"] == []
+    # On a busy machine a copy may not have answered in time; nothing else may be missing.
+    late = "the forked reader of the heap has not answered yet"
+    assert [m for m in report.missing if m.figure not in ABSENT and m.why != late] == []
     assert source.missing == []
 
 

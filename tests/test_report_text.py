@@ -86,10 +86,10 @@ def test_inconclusive_says_which_run_decides() -> None:
 
 
 def test_never_quite_sure() -> None:
-    growth = Growth(100.0, 100.0, 100.0, 1.0, 1.0)
+    growth = Growth(100.0, 100.0, 120.0, 1.0, 1.0)
     text = render(replace(LEAK, growth=growth), 80, False)
 
-    assert "10 fits, 99 % sure\n" in text
+    assert "10 fits, 99 % sure of 100 to 120 B\n" in text
 
 
 def test_without_a_rate_the_leaks_are_summed() -> None:

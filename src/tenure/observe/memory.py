@@ -126,27 +126,48 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
     """The parts that add up to RSS, largest idea first; what no counter explains is the last layer, `unaccounted`.
 
     `tensor_bytes` is shape x dtype of unique live buffers, `python_bytes` the shallow sizes of live Python objects.
-    Free memory that an allocator holds may have gone back page by page, so `unaccounted` can be negative by that.
+    Of free memory that an allocator holds only what can be resident is counted.
     """
     mappings, _ = read(process.rss_by_mapping, "resident memory by mapping")
     pool_used = sample.pool_used or 0
     held = max(sample.pool_held or 0, sample.pool_peak or 0, pool_used)
     small = max((tensor_bytes or 0) - pool_used, 0)
     other = sample.malloc_used - held - small if sample.malloc_used is not None else None
-    layers = [
-        Layer("live tensors", tensor_bytes),
-        Layer("allocator pool, held but free", held - pool_used if sample.pool_peak is not None else None),
-        Layer("malloc in use, other", max(other, 0) if other is not None else None),
-        Layer("malloc, held but free", sample.malloc_free),
-        Layer("Python objects", python_bytes),
-        Layer("mapped files", mappings.file + mappings.shmem if mappings else None),
-    ]
-    known = sum(layer.bytes or 0 for layer in layers)
+    free_pool = held - pool_used if sample.pool_peak is not None else None
+    free_malloc = sample.malloc_free
+    rest = None
+    mapped = mappings.file + mappings.shmem if mappings else None
+    if sample.rss is not None:
+        parts = (
+            tensor_bytes,
+            max(other, 0) if other is not None else None,
+            python_bytes,
+            mapped,
+            free_pool,
+            free_malloc,
+        )
+        rest = sample.rss - sum(part or 0 for part in parts)
+        # Free memory that was never touched, or went back page by page, is held but not resident.
+        free_pool, rest = _resident(free_pool, rest)
+        free_malloc, rest = _resident(free_malloc, rest)
     return (
-        *layers,
-        Layer("unaccounted", sample.rss - known if sample.rss is not None else None),
+        Layer("live tensors", tensor_bytes),
+        Layer("allocator pool, held but free", free_pool),
+        Layer("malloc in use, other", max(other, 0) if other is not None else None),
+        Layer("malloc, held but free", free_malloc),
+        Layer("Python objects", python_bytes),
+        Layer("mapped files", mapped),
+        Layer("unaccounted", rest),
         Layer("RSS", sample.rss),
     )
+
+
+def _resident(free: int | None, rest: int) -> tuple[int | None, int]:
+    """The part of free memory that can be resident when the parts exceed RSS by `-rest`, and what is left of that."""
+    if free is None or rest >= 0:
+        return free, rest
+    kept = max(free + rest, 0)
+    return kept, rest + free - kept
 
 
 def _tensorflow_ready() -> bool:

@@ -405,7 +405,7 @@ def _interval(growth: Growth) -> str:
         low = low.split()[0]
     # Never "100 % sure".
     sure = min(99, math.floor(100 * growth.confidence))
-    return f", {sure} % sure of {low} to {high}" if low != high.split()[0] else f", {sure} % sure"
+    return f", {sure} % sure of {low} to {high}" if low != high.split()[0] else ""
 
 
 def _known(size: int | None) -> str:
