@@ -298,7 +298,7 @@ def test_a_loop_that_only_calls_a_tf_function_ticks_by_it(tmp_path: Path) -> Non
         "@tf.function\n"
         "def train_step(x):\n"
         "    return tf.zeros([8192]) + tf.reduce_sum(x)\n\n\n"
-        "for number in range(2000):\n"
+        "for number in range(6000):\n"
         "    history.append(train_step(tf.ones([8, 8])))\n"
     )
     done = tenure("run", "--json", "out.json", "loop.py", cwd=tmp_path)

@@ -46,7 +46,7 @@ LINE_AFTER, LINE_TURNS = 0.5, 8  # a loop's line is taken when no function has s
 
 FEW_BATCHES = 4  # an epoch of so few batches is the turn, not its batches
 
-COMPILED_AFTER, COMPILED_CALLS = 0.5, 3  # a tf.function is taken when no function of the user's shows up around it
+COMPILED_AFTER, COMPILED_CALLS = 0.2, 3  # a tf.function is taken when no function of the user's shows up around it
 
 EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, LIBRARY_CALL, SECOND, NONE = 8, 7, 6, 5, 4, 3, 2, 1, 0
 
