@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import pickle
+import resource
 import signal
 import threading
 import time
@@ -47,7 +48,7 @@ class Aside(Generic[T]):
             os.close(write_end)
             raise
         if self._child == 0:
-            _answer(work, read_end, write_end)
+            _answer(work, write_end)
         os.close(write_end)
         self.pause = time.perf_counter() - began
         self._reader = threading.Thread(target=self._read, args=(read_end,), name="tenure-aside", daemon=True)
@@ -94,7 +95,7 @@ class Aside(Generic[T]):
             self._ended.set()
 
 
-def _answer(work: Callable[[], T], read_end: int, write_end: int) -> None:
+def _answer(work: Callable[[], T], write_end: int) -> None:
     """The child's whole life."""
     status = 1
     try:
@@ -102,7 +103,10 @@ def _answer(work: Callable[[], T], read_end: int, write_end: int) -> None:
         for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.alarm(_SECONDS)
-        os.close(read_end)
+        # A socket, a lock or a file that the program closes must be closed: none of its descriptors live on here.
+        most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16)
+        os.closerange(3, write_end)
+        os.closerange(write_end + 1, most)
         try:
             answer = pickle.dumps((True, work()))
         except BaseException as error:

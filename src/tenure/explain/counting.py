@@ -260,19 +260,36 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeTy
     definition = kind(name="trampoline", args=arguments, body=body, decorator_list=[], returns=None)
     if sys.version_info >= (3, 12):
         definition.type_params = []
-    module = ast.Module(body=[definition], type_ignores=[])
+    if code.co_freevars:
+        # Inside a function that has these variables, so that the compiler sets up the cells as it did for `code`:
+        # with the names alone put into the code object, reading the frame's locals is a crash (3.11).
+        uses = ast.Tuple(elts=[load(n) for n in code.co_freevars], ctx=ast.Load())
+        definition.body.insert(0, ast.If(test=ast.Constant(value=False), body=[ast.Expr(value=uses)], orelse=[]))
+        cells = ast.arguments(
+            posonlyargs=[], args=[argument(n) for n in code.co_freevars], vararg=None, kwonlyargs=[], kw_defaults=[],
+            kwarg=None, defaults=[],
+        )  # fmt: skip
+        outer = ast.FunctionDef(name="outer", args=cells, body=[definition], decorator_list=[], returns=None)
+        if sys.version_info >= (3, 12):
+            outer.type_params = []
+        module = ast.Module(body=[outer], type_ignores=[])
+    else:
+        module = ast.Module(body=[definition], type_ignores=[])
     for node in ast.walk(module):
         node.lineno = node.end_lineno = code.co_firstlineno  # type: ignore[attr-defined]
         node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     inner = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
+    if code.co_freevars:
+        inner = next(c for c in inner.co_consts if isinstance(c, types.CodeType))
+        if inner.co_freevars != code.co_freevars:
+            raise ValueError(f"{code.co_name} keeps its variables in another order")
     consts = tuple(
         constants[c[len(_PLACE) :]] if isinstance(c, str) and c.startswith(_PLACE) else c for c in inner.co_consts
     )
     changes: dict[str, Any] = {
         "co_name": code.co_name,
         "co_consts": consts,
-        "co_freevars": code.co_freevars,
         "co_firstlineno": code.co_firstlineno,
     }
     if sys.version_info >= (3, 11):

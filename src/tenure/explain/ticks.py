@@ -44,11 +44,17 @@ MANY_OUTER = 5  # ... so that an outer cycle replaces it only when it turns more
 SECONDS_AFTER = 3.0  # without any cycle, ticks are seconds from here on
 LINE_AFTER, LINE_TURNS = 0.5, 8  # a loop's line is taken when no function has shown up beside it
 
+HOT_CALLS, HOT_SECONDS = 5_000, 50e-6  # a function called so often at such a pace is no cycle, and counting it is dear
+_MOST_RELAUNCHES = 20
+
 FEW_BATCHES = 4  # an epoch of so few batches is the turn, not its batches
 
 COMPILED_AFTER, COMPILED_CALLS = 0.2, 3  # a tf.function is taken when no function of the user's shows up around it
 
 EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, LIBRARY_CALL, SECOND, NONE = 8, 7, 6, 5, 4, 3, 2, 1, 0
+
+# Bound now: tests of programs replace time.sleep and time.monotonic, and the sampler must not spin then.
+_monotonic, _sleep = time.monotonic, time.sleep
 
 _current: TickSource | None = None
 
@@ -131,6 +137,7 @@ class TickSource:
         self._post = _pending_call(self._on_main)
         self._jobs: list[Callable[[types.FrameType | None], None]] = []
         self._next_second = 0.0
+        self._relaunches = 0
 
     # --- for the one who runs the program ------------------------------------------------------------------------
 
@@ -141,7 +148,7 @@ class TickSource:
         self._over = False
         self._pid = os.getpid()
         self._main = _thread.get_ident()
-        self._started = self._last_found = time.monotonic()
+        self._started = self._last_found = _monotonic()
         self._hook_keras()
         self._launch_sampler()
         # A forked child has no sampler and no tick; 3.12 warns of a fork beside threads, so ours ends before it.
@@ -236,7 +243,7 @@ class TickSource:
             if self._taken == site:
                 self._beat(COMPILED)
             return
-        now = time.monotonic()
+        now = _monotonic()
         calls, first = self._compiled.get(site, (0, now))
         if len(self._compiled) < 1000 or site in self._compiled:
             self._compiled[site] = (calls + 1, first)
@@ -271,14 +278,18 @@ class TickSource:
         self._rank, self._unit, self._function, self._candidate = rank, unit, function, candidate
         self._announced = False
         self._beats = self._unseen = 0
-        self._last_found = self._beaten = time.monotonic()
+        self._last_found = self._beaten = _monotonic()
 
     def _beat(self, rank: int) -> None:
         if self._over or rank != self._rank or not self._busy.acquire(blocking=False):
             return  # busy: another thread's turn is being told, or the listener has called the user's function itself
         try:
             self._beats += 1
-            self._beaten = time.monotonic()
+            self._beaten = _monotonic()
+            if self._beats == HOT_CALLS and rank == FUNCTION and self._candidate is not None:
+                if self._beaten - self._last_found < HOT_CALLS * HOT_SECONDS and self._candidate.code is not None:
+                    self._refuse(self._candidate.code)
+                    return
             if not self._announced:
                 self._announced = True
                 self._listener.set_ticks(self._unit, self._function)
@@ -309,19 +320,23 @@ class TickSource:
             for _ in range(100):  # CPython counts threads in /proc when it warns of a fork: ours must be gone there
                 if not os.path.exists(f"/proc/self/task/{self._native}"):
                     break
-                time.sleep(0.0002)
+                _sleep(0.0002)
 
     def _forked_one(self) -> None:
         # 3.13 counts the threads after this hook has run, so the sampler comes back only when `os.fork` has returned
-        if self._post is None:
+        if self._post is None or sys.version_info < (3, 13):
             self._launch_sampler()
-        elif not self._over:
-            self._ask_main(self._relaunch)
+        elif not self._over and sys.getprofile() is None and sys.gettrace() is None:
+            self._ask_main(self._relaunch)  # under a profiler the call would come back to this very place for ever
 
     def _relaunch(self, frame: types.FrameType | None) -> None:
         if frame is not None and frame.f_code.co_filename.startswith(_HERE):
-            self._jobs.append(self._relaunch)  # still in a hook of ours
+            # Still in a hook of ours. Under a profiler the interpreter comes back to this very place for ever.
+            self._relaunches += 1
+            if self._relaunches < _MOST_RELAUNCHES:
+                self._jobs.append(self._relaunch)
         else:
+            self._relaunches = 0
             self._launch_sampler()
 
     def _forked(self) -> None:
@@ -336,7 +351,7 @@ class TickSource:
             while not self._stopping():
                 wait = pause
                 while wait > 0 and not self._stopping():  # short sleeps, so that a fork or the end waits 5 ms at most
-                    time.sleep(min(wait, SEARCH_SECONDS))
+                    _sleep(min(wait, SEARCH_SECONDS))
                     wait -= SEARCH_SECONDS
                 if self._stopping():
                     return
@@ -349,7 +364,7 @@ class TickSource:
                 except Exception as error:
                     self.missing.append(Missing("the program's cycle", f"{type(error).__name__}: {error}"))
                     return
-                now = time.monotonic()
+                now = _monotonic()
                 calm = now - self._last_found
                 alive = self._candidate is not None and self._candidate.parent() is not None
                 if self._rank == FUNCTION and alive and (calm > 2 or self._beats >= ENOUGH_INNER):
@@ -369,7 +384,7 @@ class TickSource:
         return self._halt or self._over or self._rank == EXPLICIT
 
     def _look(self, me: int) -> None:
-        now = time.monotonic()
+        now = _monotonic()
         frames = sys._current_frames()
         try:
             best, idle = self._candidate_of(frames.get(self._main), True, now)
@@ -579,7 +594,7 @@ class TickSource:
         # Only between two instructions of the user's own code: there no lock of TensorFlow's is held by this thread.
         if frame is None or _kind_of(frame.f_code.co_filename, self._own) != _USER or self._rank > SECOND:
             return
-        self._next_second = time.monotonic() + 1
+        self._next_second = _monotonic() + 1
         if self._rank < SECOND:
             self._take(SECOND, "second", None, None, None)
         self._beat(SECOND)

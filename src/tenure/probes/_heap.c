@@ -9,6 +9,7 @@
  * - references first go to a small ring and are prefetched there; a type's facts are decided once and memoised.
  */
 #define PY_SSIZE_T_CLEAN
+#include <fcntl.h>
 #include <Python.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -1197,26 +1198,29 @@ static PyObject *array_facts(PyObject *self, PyObject *o)
     return Py_BuildValue("(OO)", a->base ? a->base : Py_None, first ? first : Py_None);
 }
 
-PyDoc_STRVAR(fork_doc, "fork() -> pid, as os.fork; without its warning in programs with threads (Python 3.12). In the child the\n"
-             "threading.local data of the other threads stay alive.");
+PyDoc_STRVAR(fork_doc, "fork() -> pid, as os.fork; without its warning in programs with threads (Python 3.12) and without the\n"
+             "at-fork hooks of the parent. In the child the threading.local data of the other threads stay alive, and its\n"
+             "standard streams lead nowhere.");
 
 static PyObject *fork_(PyObject *self, PyObject *none)
 {
     (void)self;
     (void)none;
-    PyOS_BeforeFork();
+    /* None of the program's at-fork hooks before the fork or in the parent: a lock that one of them takes may be held by
+     * the very code that turns the cycle. The child's own streams are silent: its hooks may print. */
     pid_t pid = fork();
     if (pid == 0) {
         /* The child's interpreter drops the states of all other threads, and their threading.local data with them.
          * One reference more to each state's dict keeps what the program's threads hold alive for the walk. */
+        int nowhere = open("/dev/null", O_RDWR);
+        if (nowhere >= 0) {
+            for (int stream = 0; stream < 3; stream++) dup2(nowhere, stream);
+            if (nowhere > 2) close(nowhere);
+        }
         PyThreadState *own = PyThreadState_Get();
         for (PyThreadState *t = PyInterpreterState_ThreadHead(own->interp); t; t = PyThreadState_Next(t))
             if (t != own) Py_XINCREF(t->dict);
         PyOS_AfterFork_Child();
-    } else {
-        int error = errno;
-        PyOS_AfterFork_Parent();
-        errno = error;
     }
     if (pid < 0) return PyErr_SetFromErrno(PyExc_OSError);
     return PyLong_FromPid(pid);
