@@ -462,3 +462,9 @@ def test_json_to_standard_output_is_json_alone(soak: Soak) -> None:
     result = soak("--cycles", "9", "--json", "-", "job.py:no_index")
     text = getattr(result, "stdout", result.output)
     assert json.loads(text[: text.rindex("}") + 1])["schema"] == "tenure/report/1"
+
+
+@pytest.mark.parametrize("definition", ["def cycle(i):\n    yield i\n", "async def cycle(i):\n    yield i\n"])
+def test_a_generator_is_no_target(soak: Soak, tmp_path: Path, definition: str) -> None:
+    (tmp_path / "gen.py").write_text(definition)
+    mistake(soak("gen.py:cycle"), "gen.py:cycle", "generator function")

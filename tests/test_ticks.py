@@ -9,7 +9,9 @@ import threading
 import traceback
 import types
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_fakes import report_of
@@ -366,3 +368,28 @@ def test_a_failing_tick_leaves_the_program_alone(tmp_path: Path, monkeypatch: py
     report = report_of(WAIT + FORMS["called from main"][0], tmp_path)
     assert report["exit_status"] == 0
     assert any("no tick today" in m["why"] for m in report["missing"])
+
+
+def test_the_locals_of_a_counted_closure_can_be_read() -> None:
+    """With its free variables only named in the code object, reading them crashed the interpreter (3.11)."""
+
+    def make() -> Callable[[], dict[str, Any]]:
+        count, seen = 0, []
+
+        def work() -> dict[str, Any]:
+            nonlocal count
+            count += 1
+            seen.append(count)
+            caller = sys._getframe().f_back  # the counter's own frame
+            return dict(caller.f_locals) if caller is not None else {}
+
+        return work
+
+    work, turns = make(), []
+    counter = FunctionCounter([work], lambda: turns.append(1))
+    before = work.__code__.co_freevars
+    held = work()
+    counter.remove()
+
+    assert turns == [1] and held["count"] == 1 and held["seen"] == [1]
+    assert before == work.__code__.co_freevars == ("count", "seen")

@@ -218,6 +218,8 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
             _fail(f"{target} can't be made without arguments: {type(error).__name__}: {error}")
     if not callable(found):
         _fail(f"{target} is {type(found).__name__}, not a function")
+    if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+        _fail(f"{target} is a generator function: a call of it runs nothing; wrap it in a function that exhausts it")
     _check_arguments(target, found)
     return module, found
 

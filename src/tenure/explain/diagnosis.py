@@ -318,9 +318,8 @@ def _share_that_grew(share: float, drafts: list[_Draft], evidence: Evidence) -> 
     rest = native.bytes_per_tick + native.python_bytes_per_tick - explained
     if rest < NATIVE_FLOOR or rest < 0.1 * native.bytes_per_tick:
         return 0.0
-    # An interval that reaches down to nothing decides nothing, unless new kernels were seen to be made.
-    new_kernels = any(site.new_keys_per_tick >= 0.5 for site in evidence.ops)
-    return min(share, rest) if native.low >= NATIVE_FLOOR or new_kernels else 0.0
+    # An interval that reaches down to the drift of healthy programs decides nothing.
+    return min(share, rest) if native.low >= NATIVE_FLOOR else 0.0
 
 
 def _host_of(action: str, share: float, drafts: list[_Draft]) -> _Draft | None:
@@ -488,7 +487,9 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         return []
     # Nothing else bears witness, so the whole interval must lie above the drift of healthy programs.
     sure = native.low + native.python_bytes_per_tick - (total - rest)
-    if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, 0.5 * rest) or rest * native.span < _WARM_UP:
+    # A run does not collect garbage before it reads, and garbage comes and goes by megabytes.
+    share, least = (0.5, _WARM_UP) if evidence.differential else (0.7, 4 * _WARM_UP)
+    if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, share * rest) or rest * native.span < least:
         return []
     if evidence.datasets:
         cache = evidence.datasets[0]

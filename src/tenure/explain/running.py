@@ -20,6 +20,7 @@ import numpy as np
 from tenure.explain import populations
 from tenure.explain.aside import Aside
 from tenure.explain.autopsy import Autopsy
+from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.watching import MIN_GROWTH, Watching
@@ -272,6 +273,14 @@ class RunWatching(Watching):
             autopsy = Autopsy(self._cut())
             autopsy.release("rest")
             self._autopsied = autopsy.given_back(max(self._count, 1), self._entries_per_tick())
+
+    def _verdict(self) -> Verdict:
+        verdict = super()._verdict()
+        unnamed = [rate for key, rate in self._tops.items() if key not in self._known and rate >= self._min_growth]
+        if verdict.verdict == "flat" and unnamed:
+            why = f"something grew by {max(unnamed):.0f} bytes a {self._unit} and was not named in time; run it longer"
+            return replace(verdict, verdict="inconclusive", why=why)
+        return verdict
 
     def _entries_per_tick(self) -> float:
         """How many entries the gradient registry got a tick, by the samples after warm-up."""

@@ -77,6 +77,10 @@ class SoakWatching(Watching):
 
     def _verdict(self) -> Verdict:
         verdict = super()._verdict()
+        if verdict.verdict == "flat" and self._count < self._plan.explained and _decides(self._plan):
+            # What grew is looked for after the last window, and that never came.
+            why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
+            return replace(verdict, verdict="inconclusive", why=why)
         if verdict.verdict != "inconclusive" or len(self._used()) >= 4 or self._lost_readings:
             return verdict
         if _decides(self._plan):

@@ -286,10 +286,8 @@ class TickSource:
         try:
             self._beats += 1
             self._beaten = _monotonic()
-            if self._beats == HOT_CALLS and rank == FUNCTION and self._candidate is not None:
-                if self._beaten - self._last_found < HOT_CALLS * HOT_SECONDS and self._candidate.code is not None:
-                    self._refuse(self._candidate.code)
-                    return
+            if self._beats == HOT_CALLS and rank == FUNCTION and self._is_hot():
+                return
             if not self._announced:
                 self._announced = True
                 self._listener.set_ticks(self._unit, self._function)
@@ -299,6 +297,14 @@ class TickSource:
                 self.missing.append(Missing("a tick", f"{type(error).__name__}: {error}"))
         finally:
             self._busy.release()
+
+    def _is_hot(self) -> bool:
+        """Whether the counted function is called far too often for a cycle; then it has its own code again."""
+        code = self._candidate.code if self._candidate is not None else None
+        if code is None or self._beaten - self._last_found > HOT_CALLS * HOT_SECONDS:
+            return False
+        self._refuse(code)
+        return True
 
     # --- the sampler thread --------------------------------------------------------------------------------------
 
