@@ -128,6 +128,11 @@ def test_kernels_built_while_warming_up_are_no_leak() -> None:
     assert verdict_on(autopsy=given, native=steady(3000.0)).verdict == "flat"
 
 
+def test_a_few_kilobytes_of_kernels_are_what_is_left_of_warming_up() -> None:
+    given = (GivenBack("kernel-cache", 4960.0),)
+    assert verdict_on(autopsy=given, native=steady(6800.0), differential=True).verdict == "flat"
+
+
 def test_kernels_of_the_warm_up_are_no_second_finding() -> None:
     given = (GivenBack("kernel-cache", 14_000.0),)
     assert causes(populations=(population(),), autopsy=given, native=steady(66_500.0)) == ["tensors-kept"]

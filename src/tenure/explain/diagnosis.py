@@ -303,7 +303,8 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
             if cause not in host.also and share >= 0.1 * host.bytes:
                 host.also.append(cause)
             continue
-        if share >= evidence.min_growth:
+        # A kernel takes some 36 KB: less than the drift of healthy programs is what is left of warming up.
+        if share >= max(evidence.min_growth, NATIVE_FLOOR):
             found.append(_cache_finding(cause, share, evidence))
     return found
 
