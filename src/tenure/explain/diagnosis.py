@@ -488,8 +488,10 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         return []
     # Nothing else bears witness, so the whole interval must lie above the drift of healthy programs.
     sure = native.low + native.python_bytes_per_tick - (total - rest)
-    # A run does not collect garbage before it reads, and garbage comes and goes by megabytes.
-    share, least = (0.5, _WARM_UP) if evidence.differential else (0.7, 4 * _WARM_UP)
+    # A run does not collect garbage before it reads, and garbage comes and goes by megabytes: without any witness
+    # beside malloc itself more is asked for.
+    witnessed = evidence.differential or bool(evidence.datasets)
+    share, least = (0.5, _WARM_UP) if witnessed else (0.7, 4 * _WARM_UP)
     if (rest < 0.3 * total and drafts) or sure < max(NATIVE_FLOOR, share * rest) or rest * native.span < least:
         return []
     if evidence.datasets:
