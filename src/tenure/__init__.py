@@ -2,7 +2,7 @@
 
 The public names load on first use; `import tenure` takes milliseconds and imports no TensorFlow.
 
-    tenure.census()    what is alive, how big, where it was made
+    tenure.census()    what is alive, how big, who owns it
     tenure.why(obj)    who keeps an object alive, as the shortest path from a root
     tenure.tick()      marks one turn of the program's own cycle, for `tenure run`
     tenure.soak(f)     calls f many times and says whether it grows, why, and the cure
