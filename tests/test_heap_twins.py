@@ -309,3 +309,44 @@ def test_the_fork_does_not_warn_in_a_program_with_threads() -> None:
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["7"]
+
+
+def test_a_copy_answers_beside_threads_and_runs_no_hook_of_the_programs() -> None:
+    """A lock that an at-fork hook takes may be held by the code that turns the cycle: the fork would wait for ever."""
+    program = textwrap.dedent(
+        """
+        import os, sys, threading
+        from tenure.probes import heap
+        called = []
+        os.register_at_fork(before=lambda: called.append("before"), after_in_parent=lambda: called.append("parent"))
+        local, stop = threading.local(), threading.Event()
+        def work():
+            local.kept = [bytearray(1000)]
+            while not stop.is_set():
+                sum(range(1000))
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(10):
+            read_end, write_end = os.pipe()
+            pid = heap.fork()
+            if pid == 0:
+                print("seen by nobody", flush=True)
+                os.write(write_end, b"ok" if sum(len([n]) for n in range(10000)) == 10000 else b"no")
+                os._exit(0)
+            os.close(write_end)
+            assert os.read(read_end, 2) == b"ok"
+            os.close(read_end)
+            os.waitpid(pid, 0)
+        stop.set()
+        assert sys.version_info >= (3, 13) or called == [], called
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -1207,7 +1207,11 @@ static PyObject *fork_(PyObject *self, PyObject *none)
     (void)self;
     (void)none;
     /* None of the program's at-fork hooks before the fork or in the parent: a lock that one of them takes may be held by
-     * the very code that turns the cycle. The child's own streams are silent: its hooks may print. */
+     * the very code that turns the cycle. The child's own streams are silent: its hooks may print. From 3.13 the child's
+     * half gives back locks that the parent's half takes, so there both are run, hooks and all. */
+#if PY_VERSION_HEX >= 0x030D0000
+    PyOS_BeforeFork();
+#endif
     pid_t pid = fork();
     if (pid == 0) {
         /* The child's interpreter drops the states of all other threads, and their threading.local data with them.
@@ -1222,6 +1226,13 @@ static PyObject *fork_(PyObject *self, PyObject *none)
             if (t != own) Py_XINCREF(t->dict);
         PyOS_AfterFork_Child();
     }
+#if PY_VERSION_HEX >= 0x030D0000
+    else {
+        int error = errno;
+        PyOS_AfterFork_Parent();
+        errno = error;
+    }
+#endif
     if (pid < 0) return PyErr_SetFromErrno(PyExc_OSError);
     return PyLong_FromPid(pid);
 }
