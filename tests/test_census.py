@@ -129,6 +129,10 @@ def test_a_model_and_its_optimizer_own_their_variables() -> None:
     assert more(before, after, "model")[0] == 1
     assert more(before, after, "optimizer")[0] == 1
     slots = owner(after, ".optimizer")
+    if slots is None:  # Keras 3.4 has its train function nearer to the model than the optimizer: it owns all there
+        assert keras.__version__.startswith("3.4.")
+        assert 3 * weights <= sum(o.bytes for o in after.owners if "kept['model']" in o.owner) < 3 * weights + 320
+        return
     assert slots.kind == "optimizer"
     assert 2 * weights <= slots.bytes < 2 * weights + 64  # two moments, and the counters
     own = [o for o in after.owners if o.kind in ("model", "function") and "kept['model']" in o.owner]
