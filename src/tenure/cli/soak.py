@@ -85,6 +85,7 @@ def command(
         _fail(f"{' and '.join(places)} name the same file; give each its own")
     require_tensorflow("tenure soak")
     from tenure.observe.births import Births
+    from tenure.report.json import redacted
 
     births = Births()
     try:
@@ -111,6 +112,7 @@ def command(
                 record=Path(record) if record else None,
                 on_tick=progress.tick,
                 births=births,
+                stored=redacted if redact else None,
             )
     except TargetFailed as error:
         report, failed = error.report, error

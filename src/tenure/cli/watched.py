@@ -83,8 +83,10 @@ class WatchedProgram:
         """Starts to watch. What fails is said on stderr, and the program runs all the same."""
         try:
             from tenure.explain.running import RunWatching as Watch
+            from tenure.report.json import redacted
 
-            watching: Watching = Watch(self._program, self._outputs.record, self._outputs.redact)
+            stored = redacted if self._outputs.redact else None
+            watching: Watching = Watch(self._program, self._outputs.record, stored)
             watching.start()
             self._watching = watching
             self._source = TickSource(watching, self._named, self._own)

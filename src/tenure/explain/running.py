@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
 from tenure.probes import ProbeError, heap
-from tenure.records import Missing, Sample
+from tenure.records import Missing, Report, Sample
 
 __all__ = ["RunWatching"]
 
@@ -62,11 +62,11 @@ class RunWatching(Watching):
         self,
         program: Sequence[str],
         record: Path | None = None,
-        redact: bool = False,
+        stored: Callable[[Report], Report] | None = None,
         min_growth: float = MIN_GROWTH,
         births: Births | None = None,
     ) -> None:
-        super().__init__(program, record, min_growth, births)
+        super().__init__(program, record, min_growth, births, stored)
         self._open = OpenPlan()
         self._pending: tuple[int, Aside[_Reading] | _Reading] | None = None
         self._pause = 0.05

@@ -57,8 +57,9 @@ class SoakWatching(Watching):
         min_growth: float,
         births: Births | None,
         warmup: int | None = None,
+        stored: Callable[[Report], Report] | None = None,
     ) -> None:
-        super().__init__(program, record, min_growth, births)
+        super().__init__(program, record, min_growth, births, stored)
         self.follow(plan)
         self._asked_warmup = warmup
         self._suspected = False
@@ -169,18 +170,22 @@ def soak(
     min_growth: float = MIN_GROWTH,
     on_tick: Callable[[int, int], None] | None = None,
     births: Births | None = None,
+    stored: Callable[[Report], Report] | None = None,
 ) -> Report:
     """The report on `function` called `cycles` times (default 60), or for `seconds`.
 
     With `seconds` the number of cycles is set by timing the first few. `on_tick(done, planned)` is for progress.
-    `births`, when it was started before the target was imported, also knows the lines of what the import made. Raises
+    `births`, when it was started before the target was imported, also knows the lines of what the import made.
+    `stored` gives the form of the report that goes into the recording (without values of arguments, say). Raises
     TargetFailed, with the report so far, when the target, the setup or the teardown raises or asks to exit; ValueError
     for fewer than 1 cycle. Ctrl-C ends the soak early.
     """
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth")
     name = getattr(function, "__qualname__", type(function).__name__)
-    watching = SoakWatching(program or (name,), plan(cycles or _CYCLES, warmup), record, min_growth, births, warmup)
+    watching = SoakWatching(
+        program or (name,), plan(cycles or _CYCLES, warmup), record, min_growth, births, warmup, stored
+    )
     watching.start()
     watching.set_ticks("tick", name)
     try:

@@ -50,7 +50,10 @@ class Watching:
         record: Path | None = None,
         min_growth: float = MIN_GROWTH,
         births: Births | None = None,
+        stored: Callable[[Report], Report] | None = None,
     ) -> None:
+        # What of a report goes into the recording: with --redact no values of arguments, in a killed program's either.
+        self._stored = stored if stored is not None else _as_it_is
         self._program = tuple(program)
         self._min_growth = min_growth
         self._pid = os.getpid()
@@ -114,7 +117,7 @@ class Watching:
         report = self._report(exit_status)
         if self._recorder is not None:
             recorder = self._recorder
-            self._guard(lambda: recorder.set_report(report), "recording")
+            self._guard(lambda: recorder.set_report(self._stored(report)), "recording")
             self._guard(lambda: recorder.close(exit_status), "recording")
         return report
 
@@ -185,7 +188,7 @@ class Watching:
         """Puts the verdict so far into the recording, so that a killed program leaves it."""
         if self._recorder is not None:
             recorder = self._recorder
-            self._guard(lambda: recorder.set_report(self._report(None)), "recording")
+            self._guard(lambda: recorder.set_report(self._stored(self._report(None))), "recording")
             self._guard(recorder.flush, "recording")
 
     # ------------------------------------------------------------------------------------------ what it adds up to
@@ -370,6 +373,10 @@ def versions() -> dict[str, str | None]:
         "keras": getattr(sys.modules.get("keras"), "__version__", None),
         "python": platform.python_version(),
     }
+
+
+def _as_it_is(report: Report) -> Report:
+    return report
 
 
 def _own_version() -> str:
