@@ -254,6 +254,6 @@ def test_a_fingerprint_survives_line_shifts_and_indices() -> None:
 
 
 def test_every_cause_that_can_be_told_is_in_the_catalogue() -> None:
-    from tenure.explain import diagnosis
+    from tenure.explain import matchers
 
-    assert {cause for _, cause in diagnosis._MATCHERS} <= set(CATALOGUE)
+    assert {cause for _, cause in matchers._MATCHERS} <= set(CATALOGUE)

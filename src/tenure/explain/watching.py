@@ -18,9 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tenure.explain import populations
-from tenure.explain.diagnosis import NATIVE_FLOOR, Verdict, diagnose
+from tenure.explain.diagnosis import Verdict, diagnose
 from tenure.explain.evidence import Evidence, Garbage, Native, Population
 from tenure.explain.growth import seconds_to_limit, slope, trend, window_rate
+from tenure.explain.matchers import NATIVE_FLOOR
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
