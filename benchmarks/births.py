@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from _claims import claim, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -117,17 +118,6 @@ def peers(name: str, step: Step) -> str:
     return ", ".join(told)
 
 
-def row(claim: str, figure: float, goal: float, against: str) -> dict[str, Any]:
-    return {
-        "claim": claim,
-        "figure": round(figure, 3),
-        "goal": goal,
-        "unit": "x",
-        "met": figure <= goal,
-        "against": against,
-    }
-
-
 def main() -> int:
     """Prints the claims; 0 when it is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -154,19 +144,15 @@ def main() -> int:
     compiled = with_births("tf.function", options.rounds // 4)
     other = {"eager": "no peers asked for" if options.no_peers else peers("eager", steps["eager"])}
     claims = [
-        row(
+        claim(
             "CPU of a step (eager) with births of ops over one without",
-            eager,
+            round(eager, 3),
             EAGER_GOAL,
+            "x",
             f"{other['eager']}; a step in a tf.function {compiled:.3f}",
         ),
     ]
-    for claim in claims:
-        verdict = "met " if claim["met"] else "MISS"
-        print(f"{verdict} {claim['claim']}: {claim['figure']} {claim['unit']} ({claim['against']})")
-    if options.json is not None:
-        options.json.write_text(json.dumps(claims, indent=2) + "\n")
-    return 0 if all(claim["met"] for claim in claims) else 1
+    return tell(claims, options.json)
 
 
 if __name__ == "__main__":

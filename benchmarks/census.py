@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import statistics
 import sys
@@ -19,6 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from _claims import claim, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -79,16 +80,8 @@ def rows(figures: dict[str, list[float]], objects: int) -> list[dict[str, Any]]:
     against = ", ".join(f"{name} {seconds:.3f}" for name, seconds in middle.items())
     if len(middle) < 2:
         against += ", objgraph is not installed here"
-    return [
-        {
-            "claim": f"CPU of tenure.census(), what the program reaches, at {objects:,} gc objects with Keras",
-            "figure": round(figure, 4),
-            "goal": GOAL,
-            "unit": "CPU-s",
-            "met": figure <= GOAL,
-            "against": against,
-        }
-    ]
+    text = f"CPU of tenure.census(), what the program reaches, at {objects:,} gc objects with Keras"
+    return [claim(text, round(figure, 4), GOAL, "CPU-s", against)]
 
 
 def main() -> int:
@@ -97,19 +90,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    kept = program()
+    globals()["kept"] = program()
     objects = len(gc.get_objects())
     figures = measure(options.rounds)
     claims = rows(figures, objects)
-    for claim in claims:
-        verdict = "met " if claim["met"] else "MISS"
-        print(f"{verdict} {claim['claim']}: {claim['figure']} {claim['unit']} ({claim['against']})")
     for name, seconds in figures.items():
         print(f"     {name}: {min(seconds):.4f} to {max(seconds):.4f} CPU-s")
-    if options.json is not None:
-        options.json.write_text(json.dumps(claims, indent=2) + "\n")
-    del kept
-    return 0 if all(claim["met"] for claim in claims) else 1
+    return tell(claims, options.json)
 
 
 if __name__ == "__main__":

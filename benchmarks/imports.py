@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import importlib.util
-import json
 import os
 import resource
 import shutil
@@ -21,6 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from _claims import claim, tell
 
 GOAL = 1.10
 MEMRAY_ROUNDS = 2  # each takes five imports' time
@@ -79,16 +80,8 @@ def rows(figures: dict[str, list[float]]) -> list[dict[str, Any]]:
     figure = over_bare("tenure")
     memray = f"memray run {over_bare('memray'):.2f}" if figures.get("memray") else "memray is not installed here"
     bare = statistics.median(figures["bare"])
-    return [
-        {
-            "claim": "CPU of `import tensorflow` under `tenure run` over bare Python",
-            "figure": round(figure, 3),
-            "goal": GOAL,
-            "unit": "x",
-            "met": figure <= GOAL,
-            "against": f"bare {bare:.2f} s, {memray}",
-        }
-    ]
+    text = "CPU of `import tensorflow` under `tenure run` over bare Python"
+    return [claim(text, round(figure, 3), GOAL, "x", f"bare {bare:.2f} s, {memray}")]
 
 
 def main() -> int:
@@ -99,14 +92,9 @@ def main() -> int:
     options = parser.parse_args()
     figures = measure(options.rounds)
     claims = rows(figures)
-    for claim in claims:
-        verdict = "met " if claim["met"] else "MISS"
-        print(f"{verdict} {claim['claim']}: {claim['figure']} {claim['unit']} ({claim['against']})")
     for way, seconds in figures.items():
         print(f"     {way}: " + " ".join(f"{second:.2f}" for second in seconds) + " CPU-s")
-    if options.json is not None:
-        options.json.write_text(json.dumps(claims, indent=2) + "\n")
-    return 0 if all(claim["met"] for claim in claims) else 1
+    return tell(claims, options.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the recording when it was older than 1 s at the SIGKILL. Needs no TensorFlow; ta
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import signal
 import subprocess
@@ -20,6 +19,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from _claims import claim, tell
 
 CHILD = """
 import os, sys, time
@@ -120,23 +122,22 @@ def cost_of_a_sample(folder: Path, count: int = 20_000) -> float:
         return (time.perf_counter() - start) / count
 
 
-def rows(outcomes: list[Outcome], cost: float) -> list[dict[str, object]]:
+def rows(outcomes: list[Outcome], cost: float) -> list[dict[str, Any]]:
     """The claims with their figures, as the benchmarks' JSON has them."""
     kills = len(outcomes)
     opened = sum(outcome.error is None for outcome in outcomes)
     due = sum(outcome.due for outcome in outcomes)
     lost = sum(outcome.lost for outcome in outcomes)
     oldest = max(outcome.oldest_lost for outcome in outcomes)
+    if due == 0:
+        raise SystemExit("no sample was a second old when its program was killed")
     against = "the killed program's own list of its samples"
 
-    def row(claim: str, figure: float, goal: float, unit: str, met: bool, against: str | None) -> dict[str, object]:
-        return {"claim": claim, "figure": figure, "goal": goal, "unit": unit, "met": met, "against": against}
-
     return [
-        row("recordings that open after SIGKILL", opened, kills, f"of {kills}", opened == kills, None),
-        row("samples older than 1 s that are lost", lost, 0, f"of {due}", lost == 0 and due > 0, against),
-        row("age of the oldest lost sample", round(oldest, 3), 1.0, "s", oldest < 1.0, against),
-        row("cost of one sample", round(cost * 1e6, 1), 50.0, "us", cost < 50e-6, None),
+        claim("recordings that open after SIGKILL", opened, kills, f"of {kills}", None, least=True),
+        claim("samples older than 1 s that are lost", lost, 0, f"of {due}", against),
+        claim("age of the oldest lost sample", round(oldest, 3), 1.0, "s", against),
+        claim("cost of one sample", round(cost * 1e6, 1), 50.0, "us", None),
     ]
 
 
@@ -158,12 +159,7 @@ def main() -> int:
     for outcome in outcomes:
         if outcome.error is not None or outcome.lost:
             print(outcome, file=sys.stderr)
-    claims = rows(outcomes, cost)
-    for claim in claims:
-        print(f"{'met ' if claim['met'] else 'MISS'} {claim['claim']}: {claim['figure']} {claim['unit']}")
-    if options.json is not None:
-        options.json.write_text(json.dumps(claims, indent=2) + "\n")
-    return 0 if all(claim["met"] for claim in claims) else 1
+    return tell(rows(outcomes, cost), options.json)
 
 
 if __name__ == "__main__":

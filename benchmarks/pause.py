@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import statistics
 import sys
@@ -18,6 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from _claims import claim, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -69,17 +70,12 @@ def measure(rounds: int) -> dict[str, list[float]]:
 def rows(figures: dict[str, list[float]], objects: int) -> list[dict[str, Any]]:
     """The claim with its figure, as the benchmarks' JSON has it."""
     middle = {name: statistics.median(values) for name, values in figures.items()}
-    return [
-        {
-            "claim": f"pause of the training thread for one reading in `tenure run` at {objects:,} gc objects",
-            "figure": round(middle["aside"], 1),
-            "goal": GOAL,
-            "unit": "ms",
-            "met": middle["aside"] <= GOAL,
-            "against": f"the walk in the process itself {middle['in the process']:.0f} ms; of the pause "
-            f"{middle['aside, CPU']:.1f} ms are CPU, the longest was {max(figures['aside']):.0f} ms",
-        }
-    ]
+    text = f"pause of the training thread for one reading in `tenure run` at {objects:,} gc objects"
+    against = (
+        f"the walk in the process itself {middle['in the process']:.0f} ms; of the pause "
+        f"{middle['aside, CPU']:.1f} ms are CPU, the longest was {max(figures['aside']):.0f} ms"
+    )
+    return [claim(text, round(middle["aside"], 1), GOAL, "ms", against)]
 
 
 def main() -> int:
@@ -88,19 +84,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    kept = program()
+    globals()["kept"] = program()
     objects = len(gc.get_objects())
     figures = measure(options.rounds)
     claims = rows(figures, objects)
-    for claim in claims:
-        verdict = "met " if claim["met"] else "MISS"
-        print(f"{verdict} {claim['claim']}: {claim['figure']} {claim['unit']} ({claim['against']})")
     for name, values in figures.items():
         print(f"     {name}: {min(values):.1f} to {max(values):.1f} ms")
-    if options.json is not None:
-        options.json.write_text(json.dumps(claims, indent=2) + "\n")
-    del kept
-    return 0 if all(claim["met"] for claim in claims) else 1
+    return tell(claims, options.json)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ KEYS = ("claim", "figure", "goal", "unit", "met", "against")
 
 def main() -> int:
     """Runs them all, writes both files, and returns the exit status."""
-    scripts = sorted(path for path in HERE.glob("*.py") if path.name not in (Path(__file__).name, "__init__.py"))
+    scripts = sorted(path for path in HERE.glob("*.py") if path.name != Path(__file__).name and path.name[0] != "_")
     results = {"machine": machine(), "benchmarks": {path.stem: measure(path) for path in scripts}}
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     PAGE.write_text(page(results))

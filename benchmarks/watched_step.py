@@ -11,7 +11,6 @@ named beside it. memray and tracemalloc(25) get 6,000 steps.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -19,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from _claims import claim, tell
 
 PROGRAM = """
 import sys, time
@@ -103,19 +104,12 @@ def main() -> int:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     figure = round(statistics.median(watched) / statistics.median(bare), 3)
     told = ", ".join(f"{w / b:.3f}" for w, b in zip(watched, bare, strict=True))
-    row = {
-        "claim": "CPU of a step (tf.function) under `tenure run` over one without, from step 20,000 on",
-        "figure": figure,
-        "goal": GOAL,
-        "unit": "x",
-        "met": figure <= GOAL,
-        "against": f"pairs {told}; a step takes {statistics.median(bare) * 1000:.2f} CPU-ms; memray {memray:.2f}, "
-        f"tracemalloc(25) {traced:.2f}; {children.ru_utime + children.ru_stime:.0f} CPU-s in all",
-    }
-    print(f"{'met ' if row['met'] else 'MISS'} {row['claim']}: {figure} ({row['against']})")
-    if options.json is not None:
-        options.json.write_text(json.dumps([row], indent=2) + "\n")
-    return 0 if row["met"] else 1
+    against = (
+        f"pairs {told}; a step takes {statistics.median(bare) * 1000:.2f} CPU-ms; memray {memray:.2f}, "
+        f"tracemalloc(25) {traced:.2f}; {children.ru_utime + children.ru_stime:.0f} CPU-s in all"
+    )
+    text = "CPU of a step (tf.function) under `tenure run` over one without, from step 20,000 on"
+    return tell([claim(text, figure, GOAL, "x", against)], options.json)
 
 
 if __name__ == "__main__":
