@@ -80,14 +80,16 @@ class RunWatching(Watching):
         self._explain_ticks = 2
         self._explained_at: list[int] = []
         self._made_since: int | None = None
-        self._collected: tuple[int, int] | None = None
+        self._collected: tuple[int, bool | None] = (0, None)
+        self._collected_at_end: int | None = None
 
     def _restart(self) -> None:
         super()._restart()
         self._open = OpenPlan()
         self._pending = None
         self._tops, self._known = {}, set()
-        self._explain_from, self._explained_at, self._made_since, self._collected = None, [], None, None
+        self._explain_from, self._explained_at, self._made_since = None, [], None
+        self._collected, self._collected_at_end = (0, None), None
 
     def _warmup(self) -> int:
         return max(2, min(self._count // 7, 30))
@@ -148,9 +150,12 @@ class RunWatching(Watching):
             self._marks.pop(dropped, None)
         self._witnesses.note_graph(tick)
         self._marks[tick] = self._sample(tick)
-        if explain:
+        if explain or tick >= 2 * self._collected[0]:
             self._collect(tick)
-        work = partial(self._explained if explain else self._reading, tick)
+        collector_comes = not (
+            collector_off() or gc.get_freeze_count() > 0
+        )  # asked here: a copy switches its own collector off
+        work = partial(self._explained, tick, collector_comes) if explain else partial(self._reading, tick)
         began = time.perf_counter()
         frames = heap.frame_roots(retention.user_frame)
 
@@ -174,12 +179,18 @@ class RunWatching(Watching):
             self._births.explain_ops(False)
 
     def _collect(self, tick: int) -> None:
-        """One collection before a verdict on native growth: what it frees was pending garbage, not a leak."""
-        if not collector_off():
+        """A collection where native growth seems to stand: what it frees was pending garbage, not a leak."""
+        grown = None if collector_off() else super()._native()
+        if grown is not None and grown.stands:
             gc.collect()
-            native = self._counters.sample(tick).native
-            if native is not None:
-                self._collected = (tick, native)
+            self._collected = (tick, self._stands(grown, self._counters.sample(tick).native))
+
+    def _stands(self, grown: Native, collected: int | None) -> bool | None:
+        """Whether what is in use after a collection still shows half of that growth; None when that can't be told."""
+        marks = [self._marks[s.tick] for s in self._used() if s.tick in self._marks]
+        if collected is None or not marks or marks[0].native is None or marks[0].tick >= self._count:
+            return None
+        return (collected - marks[0].native) / (self._count - marks[0].tick) >= 0.5 * grown.bytes_per_tick
 
     def _reading(self, tick: int) -> _Reading:
         looked = self._look(tick)
@@ -190,18 +201,19 @@ class RunWatching(Watching):
             tuple((top.key, top.trend.rate) for top in tops if top.trend.rises or top.single),
         )
 
-    def _explained(self, tick: int) -> _Reading:
+    def _explained(self, tick: int, collector_comes: bool) -> _Reading:
         looked = self._look(tick)
         used = [*(s for s in self._used() if s.tick < tick), looked.snapshot]
         tops = populations.growing(used, looked.tree)
         found = populations.describe(tops, used, looked, self._site_of, self._cut())
-        off = collector_off() or gc.get_freeze_count() > 0
         watched = max(self._explain_ticks - 1, 1)
         self._guard(
             lambda: self._witnesses.gather(self._births, watched, tick, self._cut()), "tapes, datasets and graphs"
         )
         explained = _Explained(
-            found, populations.garbage(used, looked.found, self._site_of) if off else None, self._witnesses.told()
+            found,
+            None if collector_comes else populations.garbage(used, looked.found, self._site_of),
+            self._witnesses.told(),
         )
         return _Reading(
             replace(looked.snapshot, base=None),
@@ -266,6 +278,9 @@ class RunWatching(Watching):
         if self._explain_from is not None:
             self._read(self._count, explain=True)
             self._take_answer(_LAST_WAIT)
+        if not collector_off():
+            gc.collect()
+            self._collected_at_end = self._counters.sample(self._count).native
         still = set(self._tops)
         self._populations = tuple(p for p in self._populations if p.key in still or not p.key)
         self._drop_what_stopped()
@@ -331,14 +346,18 @@ class RunWatching(Watching):
         return lows
 
     def _native(self) -> Native | None:
-        """As the marks tell, unless a collection showed that most of it was garbage."""
+        """As the marks tell, unless collections showed that most of it was garbage.
+
+        The last one comes when the program is over: what hung from its running functions is gone then, so growth that
+        it takes away stands all the same where a collection between ticks did not take it.
+        """
         native = super()._native()
+        if native is None or not native.stands:
+            return native
+        tick, stood = self._collected
         used = self._used()
-        if native is None or self._collected is None or not used or used[0].tick not in self._marks:
-            return native
-        tick, collected = self._collected
-        first = self._marks[used[0].tick].native
-        if first is None or tick <= used[0].tick:
-            return native
-        rate = (collected - first) / (tick - used[0].tick)
-        return replace(native, stands=native.stands and rate >= 0.5 * native.bytes_per_tick)
+        if not used or tick <= used[0].tick:
+            stood = None  # it was made while the program warmed up
+        at_end = None if self._collected_at_end is None else self._stands(native, self._collected_at_end)
+        garbage = stood is False if at_end is None else not (at_end or stood)
+        return replace(native, stands=False) if garbage else native

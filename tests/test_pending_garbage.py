@@ -1,0 +1,109 @@
+"""What waits for the collector is no leak, and what a collection does not take is one, also in a run."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tenure.explain.running import RunWatching
+from tenure.records import Sample
+
+
+@pytest.fixture
+def lazy_collector() -> Iterator[None]:
+    """A collector that is on, and comes so late that garbage piles up for the whole run."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(1_000_000, 50, 50)
+    yield
+    gc.set_threshold(*before)
+    gc.collect()
+
+
+class Request:
+    """Garbage that only the collector frees; its weight is malloc's, and no walk reaches it."""
+
+    def __init__(self, weight: int) -> None:
+        self.itself = self
+        self.body = bytearray(weight)
+
+
+def watched(turn: Any, ticks: int = 240) -> Any:
+    watching = RunWatching(("fake",))
+    watching.start()
+    watching.set_ticks("tick", "fake")
+    for _ in range(ticks):
+        turn()
+        time.sleep(0.002)
+        watching.tick()
+    return watching.finish(0)
+
+
+@pytest.mark.usefixtures("lazy_collector")
+def test_garbage_that_waits_for_the_collector_is_no_leak() -> None:
+    report = watched(lambda: Request(60_000))
+    assert report.verdict == "flat", report.why
+
+
+@pytest.mark.usefixtures("lazy_collector")
+def test_native_growth_beside_such_garbage_is_a_leak() -> None:
+    malloc = ctypes.CDLL(None).malloc
+    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+
+    def turn() -> None:
+        malloc(200_000)
+        Request(10_000)
+
+    report = watched(turn)
+    assert report.verdict == "leak", report.why
+    assert report.findings[0].cause == "unattributed-growth"
+    assert report.findings[0].bytes_per_tick == pytest.approx(200_000, rel=0.2)
+
+
+def judging(marks: dict[int, int]) -> RunWatching:
+    """A run at its end whose native bytes were these at its marks."""
+    watching = RunWatching(("fake",))
+    watching._count = max(marks)
+    watching._marks = {tick: Sample(tick, float(tick), malloc_used=native) for tick, native in marks.items()}
+    watching._samples = list(watching._marks.values())
+    watching._snapshots = {tick: _At(tick) for tick in marks}  # type: ignore[misc]
+    return watching
+
+
+class _At:
+    """As much of a snapshot as the judgement of native growth reads."""
+
+    def __init__(self, tick: int) -> None:
+        self.tick = tick
+
+
+RISING = {tick: 1_000_000 + 10_000 * tick for tick in (40, 61, 85, 130, 180, 240)}
+
+
+@pytest.mark.parametrize(
+    ("between", "at_end", "stands"),
+    [
+        ((0, None), None, True),  # nothing was collected
+        ((100, True), None, True),
+        ((100, False), None, False),
+        ((100, True), 1_000_000, True),  # the end freed what main() held
+        ((100, False), 1_000_000, False),
+        ((0, None), 1_000_000, False),
+        ((10, True), 1_000_000, False),  # collected while the program warmed up: it tells nothing
+        ((10, False), 3_300_000, True),
+        ((100, False), 3_300_000, True),  # garbage then, growth since
+    ],
+)
+def test_collections_decide_whether_native_growth_stands(
+    between: tuple[int, bool | None], at_end: int | None, stands: bool
+) -> None:
+    watching = judging(RISING)
+    watching._collected, watching._collected_at_end = between, at_end
+    native = watching._native()
+    assert native is not None
+    assert native.stands is stands
