@@ -8,7 +8,6 @@ program may close any descriptor (`os.closerange`) and get its number for a file
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import mmap
 import os
@@ -20,15 +19,20 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tenure.probes import ProbeError, heap
+from tenure.explain import children
+from tenure.probes import ProbeError
 
-__all__ = ["Aside"]
+__all__ = ["Aside", "Withdrawn"]
 
 T = TypeVar("T")
 
 _SECONDS = 60  # the child's time; a walk of a million objects takes under one
 _MOST = 1 << 28  # bytes of an answer; what is not written takes no memory
 _LENGTH = 8
+
+
+class Withdrawn(ProbeError):
+    """The copy was ended for the program's sake, without an answer; from now on there are none."""
 
 
 class Aside(Generic[T]):
@@ -41,13 +45,11 @@ class Aside(Generic[T]):
         self.pause = 0.0
         self._data = b""
         self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self._reaped = False
         began = time.perf_counter()
         reserve_none = getattr(mmap, "MAP_NORESERVE", 0)
         shared = mmap.mmap(-1, _MOST, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | reserve_none)
         try:
-            self._child = heap.fork()
+            self._child = children.fork()
         except BaseException:
             shared.close()
             raise
@@ -58,7 +60,7 @@ class Aside(Generic[T]):
         try:
             self._reader.start()
         except RuntimeError as error:  # the process has all the threads it may have
-            os.kill(self._child, signal.SIGKILL)
+            children.end(self._child)
             self._read(shared)
             raise OSError(f"no thread to read a forked copy's answer: {error}") from error
 
@@ -70,6 +72,8 @@ class Aside(Generic[T]):
         """The answer. Raises ProbeError when there is none after `wait` seconds, or when the child failed."""
         if not self._ended.wait(wait):
             raise ProbeError("the forked reader of the heap has not answered yet")
+        if not self._data and children.withdrawn(self._child):
+            raise Withdrawn("the program waits for any child of its own")
         if not self._data:
             raise ProbeError("the forked reader of the heap died without an answer")
         good, answer = pickle.loads(self._data)
@@ -79,19 +83,10 @@ class Aside(Generic[T]):
 
     def end(self) -> None:
         """Ends the child if it still runs; its answer is lost."""
-        with self._lock:
-            if not self._reaped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._child, signal.SIGKILL)
+        children.end(self._child)
 
     def _read(self, shared: mmap.mmap) -> None:
-        try:
-            os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT)
-            with self._lock:  # from here on the pid may be another process's
-                self._reaped = True
-                os.waitpid(self._child, 0)
-        except OSError:
-            self._reaped = True  # the kernel (SIGCHLD is ignored) or the program has waited for it
+        children.reap(self._child)
         try:
             with shared:
                 self._data = shared[_LENGTH : _LENGTH + int.from_bytes(shared[:_LENGTH], "little")]
