@@ -176,6 +176,32 @@ def test_a_trace_holds_the_function_once() -> None:
     assert shown.count("in work") == 1
 
 
+def test_at_a_turn_the_counters_frame_holds_the_result_alone() -> None:
+    """A walk of the heap takes what a frame holds for a variable of the program's."""
+
+    def work(a: int, *b: int, c: int) -> Any:
+        return [a, b, c]
+
+    async def awaited(a: int, *b: int, c: int) -> Any:
+        return [a, b, c]
+
+    def turn() -> None:
+        frame: types.FrameType | None = sys._getframe()
+        while frame is not None and not is_trampoline(frame.f_code):
+            frame = frame.f_back
+        assert frame is not None
+        held.append([value for value in frame.f_locals.values() if value is not None and value is not True])
+
+    held: list[Any] = []
+    counters = [FunctionCounter([function], turn) for function in (work, awaited)]
+    for more in ((), (2,)):
+        work(1, *more, c=3)
+        asyncio.run(awaited(1, *more, c=3))
+    for counter in counters:
+        counter.remove()
+    assert held == [[[1, (), 3]], [[1, (), 3]], [[1, (2,), 3]], [[1, (2,), 3]]]
+
+
 def test_frames_that_outlive_their_call_keep_their_caller() -> None:
     def work() -> tuple[types.FrameType, types.GeneratorType[int, None, None]]:
         return sys._getframe(), (n for n in range(3))

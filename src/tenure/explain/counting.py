@@ -273,10 +273,12 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any], hidden: bool) -
     def load(name: str) -> ast.expr:
         return ast.Name(id=name, ctx=ast.Load())
 
-    def hook(name: str, *args: ast.expr) -> ast.expr:
+    def constant(name: str) -> ast.expr:
         # `"name".__call__(...)`, whose constant is replaced below: a constant called outright would be a SyntaxWarning
-        target = ast.Attribute(value=ast.Constant(value=_PLACE + name), attr="__call__", ctx=ast.Load())
-        return ast.Call(func=target, args=list(args), keywords=[])
+        return ast.Attribute(value=ast.Constant(value=_PLACE + name), attr="__call__", ctx=ast.Load())
+
+    def hook(name: str, *args: ast.expr) -> ast.expr:
+        return ast.Call(func=constant(name), args=list(args), keywords=[])
 
     arguments = ast.arguments(
         posonlyargs=[argument(n) for n in names[:only_positional]],
@@ -308,7 +310,10 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any], hidden: bool) -
             passed.append(ast.Starred(value=load(star), ctx=ast.Load()))
         if with_stars and stars:
             named.append(ast.keyword(arg=None, value=load(stars)))
-        return ast.Call(func=load(_CALL), args=passed, keywords=named)
+        # A local where its frame is not seen: then the interpreter moves the arguments over to the callee's frame. Else
+        # it would be taken for a variable of the program's.
+        func = load(_CALL) if hidden else constant("call")
+        return ast.Call(func=func, args=passed, keywords=named)
 
     calling = call(True)
     if star or stars:  # a call with stars keeps a tuple of all arguments on this side
@@ -337,11 +342,11 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any], hidden: bool) -
         finalbody=[],
     )
     # the arguments die before the turn is told, as they would have with the body's frame
-    every = [*plain, *(n for n in (star, stars) if n)]
+    every = [*plain, *(n for n in (star, stars) if n), *([_CALL] if hidden else [])]
     forget: list[ast.stmt] = [ast.Delete(targets=[ast.Name(id=n, ctx=ast.Del()) for n in every])] if every else []
     body: list[ast.stmt] = [
         assign(_ENTERED, hook("enter")),
-        assign(_CALL, ast.Constant(value=_PLACE + "call")),
+        *([assign(_CALL, ast.Constant(value=_PLACE + "call"))] if hidden else []),
         attempt,
         *forget,
         *seen(),
