@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
+from tenure.probes.kinds import is_a
+
 __all__ = [
     "FunctionCounter",
     "LineCounter",
@@ -35,6 +37,7 @@ __all__ = [
 _OPTIMIZED, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x1, 0x20, 0x80, 0x200
 _VARARGS, _VARKEYWORDS = 0x4, 0x8
 _TOOL_NAME = "tenure"
+_CLASS_DICT = type.__dict__["__dict__"].__get__  # past what a metaclass makes of it
 
 
 def countable(code: types.CodeType) -> bool:
@@ -76,34 +79,34 @@ def functions_of(code: types.CodeType, namespace: dict[str, Any]) -> list[types.
     return list(found.values())
 
 
-def _functions_within(value: object, depth: int) -> Iterator[types.FunctionType]:
+def _functions_within(value: Any, depth: int) -> Iterator[types.FunctionType]:
     if depth > 4:
         return
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         yield value
         for cell in value.__closure__ or ():
             try:
                 held = cell.cell_contents
             except ValueError:  # an empty cell
                 continue
-            if isinstance(held, types.FunctionType | types.MethodType):
+            if is_a(held, (types.FunctionType, types.MethodType)):
                 yield from _functions_within(held, depth + 1)
         wrapped = value.__dict__.get("__wrapped__")
         if wrapped is not None:
             yield from _functions_within(wrapped, depth + 1)
-    elif isinstance(value, types.MethodType | staticmethod | classmethod):
+    elif is_a(value, (types.MethodType, staticmethod, classmethod)):
         yield from _functions_within(value.__func__, depth + 1)
-    elif isinstance(value, property):
+    elif is_a(value, property):
         for part in (value.fget, value.fset):
             yield from _functions_within(part, depth + 1)
-    elif type(value) is type or (isinstance(value, type) and depth == 0):
-        for inner in list(vars(value).values()):
+    elif type(value) is type or (is_a(value, type) and depth == 0):
+        for inner in list(_CLASS_DICT(value).values()):
             yield from _functions_within(inner, depth + 1)
 
 
 def functions_of_by_heap(code: types.CodeType) -> list[types.FunctionType]:
     """The functions that run `code`, nested ones included. Walks the gc heap: only on the main thread."""
-    return [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
+    return [f for f in gc.get_referrers(code) if is_a(f, types.FunctionType) and f.__code__ is code]
 
 
 # --- counting calls ------------------------------------------------------------------------------------------
