@@ -156,7 +156,7 @@ def test_without_a_fork_the_heap_is_read_in_the_process(monkeypatch: pytest.Monk
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_thread_that_can_not_start_leaves_no_child_and_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_can_not_start_leaves_no_child_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     monkeypatch.setattr(threading.Thread, "start", broken)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -41,6 +43,39 @@ def hammer(watching: RunWatching, calls: int, each: int) -> None:
             raise AssertionError(f"call {call} gave {made}")
         if call % each == 0:
             watching.tick()
+
+
+CLOSES = """
+import os, time
+from tenure.explain.aside import Aside
+def work():
+    time.sleep(0.5)
+    return 7
+aside = Aside(work)
+time.sleep(0.1)
+os.closerange(3, 64)
+pipes = [os.pipe() for _ in range(6)]
+for _, write_end in pipes:
+    os.write(write_end, b"mine")
+assert aside.result(20) == 7
+time.sleep(0.1)
+for read_end, _ in pipes:
+    os.set_blocking(read_end, False)
+    assert os.read(read_end, 9) == b"mine"
+"""
+
+
+def test_a_copy_answers_when_the_program_closes_all_descriptors_and_takes_nothing_of_the_programs() -> None:
+    alone(CLOSES)
+
+
+def alone(code: str, *options: str) -> str:
+    """What the code prints in a process of its own."""
+    whole = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, *options, "-c", code]
+    done = subprocess.run(command, env=whole, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 ABSENT = {"Keras' batches and epochs", "calls of tf.functions"}  # what there is none of without TensorFlow

@@ -9,14 +9,20 @@ import threading
 import traceback
 import types
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_fakes import report_of
 
-from tenure.explain.counting import FunctionCounter, LineCounter, countable, functions_of, functions_of_by_heap
+from tenure.explain.counting import (
+    FunctionCounter,
+    LineCounter,
+    countable,
+    functions_of,
+    functions_of_by_heap,
+    is_trampoline,
+)
 from tenure.explain.ticks import TickSource, tick
 
 pytestmark = pytest.mark.slow
@@ -372,24 +378,24 @@ def test_a_failing_tick_leaves_the_program_alone(tmp_path: Path, monkeypatch: py
 
 def test_the_locals_of_a_counted_closure_can_be_read() -> None:
     """With its free variables only named in the code object, reading them crashed the interpreter (3.11)."""
+    count, seen = 0, []
 
-    def make() -> Callable[[], dict[str, Any]]:
-        count, seen = 0, []
+    def work() -> None:
+        nonlocal count
+        count += 1
+        seen.append(count)
 
-        def work() -> dict[str, Any]:
-            nonlocal count
-            count += 1
-            seen.append(count)
-            caller = sys._getframe().f_back  # the counter's own frame
-            return dict(caller.f_locals) if caller is not None else {}
+    def turn() -> None:
+        frame: types.FrameType | None = sys._getframe()
+        while frame is not None and not is_trampoline(frame.f_code):
+            frame = frame.f_back
+        turns.append(dict(frame.f_locals) if frame is not None else {})
 
-        return work
-
-    work, turns = make(), []
-    counter = FunctionCounter([work], lambda: turns.append(1))
+    turns: list[dict[str, Any]] = []
+    counter = FunctionCounter([work], turn)
     before = work.__code__.co_freevars
-    held = work()
+    work()
     counter.remove()
 
-    assert turns == [1] and held["count"] == 1 and held["seen"] == [1]
+    assert len(turns) == 1 and turns[0]["count"] == 1 and turns[0]["seen"] == [1]
     assert before == work.__code__.co_freevars == ("count", "seen")

@@ -1,14 +1,15 @@
 """Work on a copy of the process: a forked child walks the heap and answers while the program goes on.
 
 The program pays for the fork alone (40 ms for a process of 3.5 GB, measured), not for the walk. The child runs only
-tenure's readers, never collects garbage (finalisers would run twice), writes its answer into a pipe and leaves by
-`os._exit`; an alarm ends it when a lock that another thread held at the fork never opens.
+tenure's readers, never collects garbage (finalisers would run twice), writes its answer into shared memory and leaves
+by `os._exit`; an alarm ends it when a lock that another thread held at the fork never opens. Memory and no pipe: a
+program may close any descriptor (`os.closerange`) and get its number for a file of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
+import mmap
 import os
 import pickle
 import resource
@@ -18,45 +19,49 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tenure.probes import ProbeError, heap
+from tenure.explain import children
+from tenure.probes import ProbeError
 
-__all__ = ["Aside"]
+__all__ = ["Aside", "Withdrawn"]
 
 T = TypeVar("T")
 
 _SECONDS = 60  # the child's time; a walk of a million objects takes under one
+_MOST = 1 << 28  # bytes of an answer; what is not written takes no memory
+_LENGTH = 8
+
+
+class Withdrawn(ProbeError):
+    """The copy was ended for the program's sake, without an answer; from now on there are none."""
 
 
 class Aside(Generic[T]):
     """One piece of work in a forked child: `done()` tells when the answer is there, `result()` takes it.
 
-    The answer is pickled by our own child into an anonymous pipe, so nothing foreign is ever unpickled.
+    The answer is pickled by our own child, so nothing foreign is ever unpickled. OSError when there can be no child.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.pause = 0.0
-        self._data = bytearray()
+        self._data = b""
         self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self._reaped = False
         began = time.perf_counter()
-        read_end, write_end = os.pipe()
+        reserve_none = getattr(mmap, "MAP_NORESERVE", 0)
+        shared = mmap.mmap(-1, _MOST, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | reserve_none)
         try:
-            self._child = heap.fork()
+            self._child = children.fork()
         except BaseException:
-            os.close(read_end)
-            os.close(write_end)
+            shared.close()
             raise
         if self._child == 0:
-            _answer(work, write_end)
-        os.close(write_end)
+            _answer(work, shared)
         self.pause = time.perf_counter() - began
-        self._reader = threading.Thread(target=self._read, args=(read_end,), name="tenure-aside", daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(shared,), name="tenure-aside", daemon=True)
         try:
             self._reader.start()
         except RuntimeError as error:  # the process has all the threads it may have
-            os.kill(self._child, signal.SIGKILL)
-            self._read(read_end)
+            children.end(self._child)
+            self._read(shared)
             raise OSError(f"no thread to read a forked copy's answer: {error}") from error
 
     def done(self) -> bool:
@@ -67,6 +72,8 @@ class Aside(Generic[T]):
         """The answer. Raises ProbeError when there is none after `wait` seconds, or when the child failed."""
         if not self._ended.wait(wait):
             raise ProbeError("the forked reader of the heap has not answered yet")
+        if not self._data and children.withdrawn(self._child):
+            raise Withdrawn("the program waits for any child of its own")
         if not self._data:
             raise ProbeError("the forked reader of the heap died without an answer")
         good, answer = pickle.loads(self._data)
@@ -76,26 +83,18 @@ class Aside(Generic[T]):
 
     def end(self) -> None:
         """Ends the child if it still runs; its answer is lost."""
-        with self._lock:
-            if not self._reaped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._child, signal.SIGKILL)
+        children.end(self._child)
 
-    def _read(self, read_end: int) -> None:
+    def _read(self, shared: mmap.mmap) -> None:
+        children.reap(self._child)
         try:
-            with os.fdopen(read_end, "rb") as pipe:
-                self._data += pipe.read()
-            os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT)
-            with self._lock:  # from here on the pid may be another process's
-                self._reaped = True
-                os.waitpid(self._child, 0)
-        except OSError:
-            self._reaped = True  # the program itself waited for all its children, ours among them
+            with shared:
+                self._data = shared[_LENGTH : _LENGTH + int.from_bytes(shared[:_LENGTH], "little")]
         finally:
             self._ended.set()
 
 
-def _answer(work: Callable[[], T], write_end: int) -> None:
+def _answer(work: Callable[[], T], shared: mmap.mmap) -> None:
     """The child's whole life."""
     status = 1
     try:
@@ -105,14 +104,15 @@ def _answer(work: Callable[[], T], write_end: int) -> None:
         signal.alarm(_SECONDS)
         # A socket, a lock or a file that the program closes must be closed: none of its descriptors live on here.
         most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16)
-        os.closerange(3, write_end)
-        os.closerange(write_end + 1, most)
+        os.closerange(3, most)
         try:
             answer = pickle.dumps((True, work()))
+            if len(answer) > _MOST - _LENGTH:
+                raise MemoryError(f"the answer of {len(answer)} bytes is too long")
         except BaseException as error:
             answer = pickle.dumps((False, f"{type(error).__name__}: {error}"))
-        with os.fdopen(write_end, "wb", closefd=True) as pipe:
-            pipe.write(answer)
+        shared[_LENGTH : _LENGTH + len(answer)] = answer
+        shared[:_LENGTH] = len(answer).to_bytes(_LENGTH, "little")  # last: a child that is killed before leaves none
         status = 0
     finally:
         os._exit(status)

@@ -2,21 +2,27 @@
 
 `FunctionCounter` swaps the `__code__` of one function for a trampoline with the same signature, name, file, line and
 free variables: every reference to the function (global, method, closure, callback in a list) is counted, its identity,
-pickling by name and `inspect.signature` stay, and the call back runs after the body's frame has died. `LineCounter`
-counts the turns of a loop by its line with `sys.monitoring` (Python 3.12 and later); no other code pays for it.
-Neither lets an error of the call back into the program, and neither counts in a forked child.
+pickling by name and `inspect.signature` stay, and the call back runs after the body's frame has died. From Python 3.11
+the trampoline's frame is not seen while the body runs (`sys._getframe`, `stacklevel`, tracebacks), and it holds no
+argument. A function that calls itself has its own code during an outermost call, so that it may go as deep as ever.
+`LineCounter` counts the turns of a loop by its line with `sys.monitoring` (Python 3.12 and later); no other code pays
+for it. Neither lets an error of the call back into the program, and neither counts in a forked child.
 """
 
 from __future__ import annotations
 
 import ast
 import gc
+import opcode
 import os
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import Any
+
+from tenure.probes.kinds import is_a
 
 __all__ = [
     "FunctionCounter",
@@ -31,13 +37,28 @@ __all__ = [
 _OPTIMIZED, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x1, 0x20, 0x80, 0x200
 _VARARGS, _VARKEYWORDS = 0x4, 0x8
 _TOOL_NAME = "tenure"
+_CLASS_DICT = type.__dict__["__dict__"].__get__  # past what a metaclass makes of it
 
 
 def countable(code: types.CodeType) -> bool:
-    """True when one call of this code can be one turn: a function or coroutine; no module, class body or generator."""
+    """True when one call of this code can be one turn: a function or coroutine; no module, class body or generator.
+
+    Nor one that looks at the frame of its caller, where the trampoline's could be seen in its place.
+    """
     if not code.co_flags & _OPTIMIZED or code.co_flags & (_GENERATOR | _ASYNC_GENERATOR):
         return False
+    if _looks_back(code) and (code.co_flags & _COROUTINE or not _can_hide()):
+        return False
     return code.co_name not in {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
+
+
+_LOOKING = {"_getframe", "_getframemodulename", "currentframe", "f_back", "walk_stack", "extract_stack", "print_stack"}
+
+
+def _looks_back(code: types.CodeType) -> bool:
+    names = code.co_names
+    by_name = not _LOOKING.isdisjoint(names) or ("stack" in names and "inspect" in names)
+    return by_name or any(type(const) is tuple and "stacklevel" in const for const in code.co_consts)
 
 
 def is_trampoline(code: types.CodeType) -> bool:
@@ -58,34 +79,34 @@ def functions_of(code: types.CodeType, namespace: dict[str, Any]) -> list[types.
     return list(found.values())
 
 
-def _functions_within(value: object, depth: int) -> Iterator[types.FunctionType]:
+def _functions_within(value: Any, depth: int) -> Iterator[types.FunctionType]:
     if depth > 4:
         return
-    if isinstance(value, types.FunctionType):
+    if is_a(value, types.FunctionType):
         yield value
         for cell in value.__closure__ or ():
             try:
                 held = cell.cell_contents
             except ValueError:  # an empty cell
                 continue
-            if isinstance(held, types.FunctionType | types.MethodType):
+            if is_a(held, (types.FunctionType, types.MethodType)):
                 yield from _functions_within(held, depth + 1)
         wrapped = value.__dict__.get("__wrapped__")
         if wrapped is not None:
             yield from _functions_within(wrapped, depth + 1)
-    elif isinstance(value, types.MethodType | staticmethod | classmethod):
+    elif is_a(value, (types.MethodType, staticmethod, classmethod)):
         yield from _functions_within(value.__func__, depth + 1)
-    elif isinstance(value, property):
+    elif is_a(value, property):
         for part in (value.fget, value.fset):
             yield from _functions_within(part, depth + 1)
-    elif type(value) is type or (isinstance(value, type) and depth == 0):
-        for inner in list(vars(value).values()):
+    elif type(value) is type or (is_a(value, type) and depth == 0):
+        for inner in list(_CLASS_DICT(value).values()):
             yield from _functions_within(inner, depth + 1)
 
 
 def functions_of_by_heap(code: types.CodeType) -> list[types.FunctionType]:
     """The functions that run `code`, nested ones included. Walks the gc heap: only on the main thread."""
-    return [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
+    return [f for f in gc.get_referrers(code) if is_a(f, types.FunctionType) and f.__code__ is code]
 
 
 # --- counting calls ------------------------------------------------------------------------------------------
@@ -101,6 +122,7 @@ class FunctionCounter:
         self._bodies: dict[int, types.CodeType] = {}
         self._depth: dict[int, int] = {}
         self._unwound: set[int] = set()
+        self._calls_itself = False
         for function in functions:
             self._swap(function)
 
@@ -115,13 +137,18 @@ class FunctionCounter:
         body.__qualname__ = function.__qualname__
         body.__module__ = function.__module__
         is_coroutine = bool(function.__code__.co_flags & _COROUTINE)
+        hidden = not is_coroutine and _can_hide()
         if is_coroutine:
-            hooks: dict[str, Any] = {"enter": _nothing, "failed": _nothing, "left": self._left_coroutine}
+            hooks: dict[str, Any] = {
+                "enter": self._enter_coroutine,
+                "failed": self._leave_coroutine,
+                "left": self._left_coroutine,
+            }
         else:
-            hooks = {"enter": self._enter, "failed": self._failed, "left": self._left}
+            hooks = {"enter": self._enter, "failed": partial(self._failed, hidden), "left": self._left}
         hooks = {name: _Hook(hook) for name, hook in hooks.items()}
         old = function.__code__
-        new = _trampoline(old, {"call": body, **hooks})
+        new = _trampoline(old, {"call": body, **hooks}, hidden)
         function.__code__ = new
         self._swapped.append((function, old, new))
         self._bodies[id(old)] = old
@@ -134,25 +161,40 @@ class FunctionCounter:
                 function.__code__ = old
         self._swapped.clear()
 
-    # The three below run inside the user's call: they must be short and must not raise.
+    def _own_code(self) -> None:
+        for function, old, new in self._swapped:
+            if function.__code__ is new:
+                function.__code__ = old
+
+    def _own_code_no_more(self) -> None:
+        if self._calls_itself and not self._depth:
+            for function, old, new in self._swapped:
+                if function.__code__ is old:
+                    function.__code__ = new
+
+    # What is below runs inside the user's call: it must be short and must not raise. The argument is what `enter` gave.
 
     def _enter(self) -> None:
         thread = threading.get_ident()
         depth = self._depth.get(thread, 0)
         self._depth[thread] = depth + 1
+        if depth:
+            self._calls_itself = True
+        if self._calls_itself:
+            self._own_code()  # the calls within this one go without a trampoline: two frames each would be too deep
         if depth == 0 and thread in self._unwound:
             self._unwound.discard(thread)
             self._turn()  # the call before this one ended by an exception: its traceback has died only now
 
-    def _left(self) -> None:
+    def _left(self, _: None) -> None:
         if self._leave() == 0:
             self._turn()
 
-    def _failed(self) -> None:
+    def _failed(self, hidden: bool, _: None) -> None:
         if self._leave() == 0:
             self._unwound.add(threading.get_ident())
         error = sys.exc_info()[1]
-        if error is not None and error.__traceback__ is not None and sys.version_info >= (3, 11):
+        if not hidden and error is not None and error.__traceback__ is not None and sys.version_info >= (3, 11):
             # The trampoline's own line goes out of the traceback (3.10 restores it from its stack, so it stays there).
             error.__traceback__ = error.__traceback__.tb_next
 
@@ -163,15 +205,34 @@ class FunctionCounter:
             self._depth[thread] = depth
         else:
             self._depth.pop(thread, None)
+            self._own_code_no_more()
         return depth
 
-    def _left_coroutine(self) -> None:
-        frame: types.FrameType | None = sys._getframe(1)
-        while frame is not None:
-            if id(frame.f_code) in self._bodies:
-                return  # awaited by another call of itself
+    def _enter_coroutine(self) -> bool:
+        """Whether no other call of itself awaits this one. Calls of several tasks are under way at a time."""
+        frame: types.FrameType | None = sys._getframe(2)  # 1 is the hook, 2 the trampoline
+        frame = frame.f_back if frame is not None else None
+        while frame is not None and id(frame.f_code) not in self._bodies:
             frame = frame.f_back
-        self._turn()
+        if frame is None:
+            self._depth[0] = self._depth.get(0, 0) + 1
+        else:
+            self._calls_itself = True
+        if self._calls_itself:
+            self._own_code()
+        return frame is None
+
+    def _leave_coroutine(self, outermost: bool) -> None:
+        if outermost:
+            under_way = self._depth.pop(0, 1) - 1
+            if under_way > 0:
+                self._depth[0] = under_way
+            self._own_code_no_more()
+
+    def _left_coroutine(self, outermost: bool) -> None:
+        self._leave_coroutine(outermost)
+        if outermost:
+            self._turn()
 
     def _turn(self) -> None:
         if self.on_turn is not None and os.getpid() == self._pid:
@@ -183,22 +244,25 @@ class _Hook:
 
     __slots__ = ("__weakref__", "_run")
 
-    def __init__(self, run: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[..., object]) -> None:
         self._run = run
 
-    def __call__(self) -> None:
-        self._run()
+    def __call__(self, *args: object) -> object:
+        return self._run(*args)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return (_Hook, (_nothing,))
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     """What a pickled trampoline calls."""
 
 
-def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeType:
-    """Code with the signature, name, place and free variables of `code`; calls `constants["call"]` between hooks."""
+def _trampoline(code: types.CodeType, constants: dict[str, Any], hidden: bool) -> types.CodeType:
+    """Code with the signature, name, place and free variables of `code`; calls `constants["call"]` between hooks.
+
+    `hidden`: its frame is not seen while the body runs.
+    """
     names = code.co_varnames
     positional, only_positional, only_keyword = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
     at = positional + only_keyword
@@ -212,10 +276,12 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeTy
     def load(name: str) -> ast.expr:
         return ast.Name(id=name, ctx=ast.Load())
 
-    def hook(name: str, args: list[ast.expr], keywords: list[ast.keyword]) -> ast.expr:
+    def constant(name: str) -> ast.expr:
         # `"name".__call__(...)`, whose constant is replaced below: a constant called outright would be a SyntaxWarning
-        target = ast.Attribute(value=ast.Constant(value=_PLACE + name), attr="__call__", ctx=ast.Load())
-        return ast.Call(func=target, args=args, keywords=keywords)
+        return ast.Attribute(value=ast.Constant(value=_PLACE + name), attr="__call__", ctx=ast.Load())
+
+    def hook(name: str, *args: ast.expr) -> ast.expr:
+        return ast.Call(func=constant(name), args=list(args), keywords=[])
 
     arguments = ast.arguments(
         posonlyargs=[argument(n) for n in names[:only_positional]],
@@ -226,34 +292,68 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeTy
         kwarg=argument(stars) if stars else None,
         defaults=[],
     )
-    passed: list[ast.expr] = [load(n) for n in names[:positional]]
-    if star:
-        passed.append(ast.Starred(value=load(star), ctx=ast.Load()))
-    named = [ast.keyword(arg=n, value=load(n)) for n in names[positional : positional + only_keyword]]
-    if stars:
-        named.append(ast.keyword(arg=None, value=load(stars)))
-    call = hook("call", passed, named)
+    plain = [*names[:positional], *names[positional : positional + only_keyword]]
+
+    def call(with_stars: bool) -> ast.expr:
+        passed: list[ast.expr] = [load(n) for n in plain]
+        if passed:
+            # The last argument is `(last, a := None, b := None, ...)[0]`: all are on the stack by then, and the callee
+            # takes them from there, so that what it deletes is dead, as without the trampoline.
+            given_up: list[ast.expr] = [
+                ast.NamedExpr(target=ast.Name(id=n, ctx=ast.Store()), value=ast.Constant(value=None)) for n in plain
+            ]
+            passed[-1] = ast.Subscript(
+                value=ast.Tuple(elts=[passed[-1], *given_up], ctx=ast.Load()),
+                slice=ast.Constant(value=0),
+                ctx=ast.Load(),
+            )
+        named = [ast.keyword(arg=n, value=v) for n, v in zip(plain[positional:], passed[positional:], strict=True)]
+        del passed[positional:]
+        if with_stars and star:
+            passed.append(ast.Starred(value=load(star), ctx=ast.Load()))
+        if with_stars and stars:
+            named.append(ast.keyword(arg=None, value=load(stars)))
+        # A local where its frame is not seen: then the interpreter moves the arguments over to the callee's frame. Else
+        # it would be taken for a variable of the program's.
+        func = load(_CALL) if hidden else constant("call")
+        return ast.Call(func=func, args=passed, keywords=named)
+
+    calling = call(True)
+    if star or stars:  # a call with stars keeps a tuple of all arguments on this side
+        any_star = ast.BoolOp(op=ast.Or(), values=[load(n) for n in (star, star, stars, stars) if n])
+        calling = ast.IfExp(test=any_star, body=calling, orelse=call(False))
     is_coroutine = bool(code.co_flags & _COROUTINE)
     if is_coroutine:
-        call = ast.Await(value=call)
+        calling = ast.Await(value=calling)
+
+    def assign(name: str, value: ast.expr) -> ast.stmt:
+        return ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=value)
+
+    def seen() -> list[ast.stmt]:
+        return [ast.Pass()] if hidden else []
+
     attempt = ast.Try(
-        body=[ast.Assign(targets=[ast.Name(id=_RESULT, ctx=ast.Store())], value=call)],
+        body=[assign(_RESULT, calling)],
         handlers=[
             ast.ExceptHandler(
-                type=None, name=None, body=[ast.Expr(value=hook("failed", [], [])), ast.Raise(exc=None, cause=None)]
+                type=None,
+                name=None,
+                body=[*seen(), ast.Expr(value=hook("failed", load(_ENTERED))), ast.Raise(exc=None, cause=None)],
             )
         ],
         orelse=[],
         finalbody=[],
     )
     # the arguments die before the turn is told, as they would have with the body's frame
-    every = [*names[: positional + only_keyword], *(n for n in (star, stars) if n)]
+    every = [*plain, *(n for n in (star, stars) if n), *([_CALL] if hidden else [])]
     forget: list[ast.stmt] = [ast.Delete(targets=[ast.Name(id=n, ctx=ast.Del()) for n in every])] if every else []
     body: list[ast.stmt] = [
-        ast.Expr(value=hook("enter", [], [])),
+        assign(_ENTERED, hook("enter")),
+        *([assign(_CALL, ast.Constant(value=_PLACE + "call"))] if hidden else []),
         attempt,
         *forget,
-        ast.Expr(value=hook("left", [], [])),
+        *seen(),
+        ast.Expr(value=hook("left", load(_ENTERED))),
         ast.Return(value=load(_RESULT)),
     ]
     kind: Any = ast.AsyncFunctionDef if is_coroutine else ast.FunctionDef
@@ -276,7 +376,8 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeTy
     else:
         module = ast.Module(body=[definition], type_ignores=[])
     for node in ast.walk(module):
-        node.lineno = node.end_lineno = code.co_firstlineno  # type: ignore[attr-defined]
+        # A `pass` is compiled to an instruction that does nothing as long as it is alone on its line.
+        node.lineno = node.end_lineno = code.co_firstlineno + isinstance(node, ast.Pass)  # type: ignore[attr-defined]
         node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     inner = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
@@ -294,11 +395,58 @@ def _trampoline(code: types.CodeType, constants: dict[str, Any]) -> types.CodeTy
     }
     if sys.version_info >= (3, 11):
         changes["co_qualname"] = code.co_qualname
+    if hidden:
+        changes["co_code"] = _seen_late(inner, code.co_firstlineno + 1)
     return inner.replace(**changes)
 
 
 _PLACE = "\0tenure:"
-_RESULT = ".result"  # not an identifier, so no parameter can have this name
+_RESULT, _CALL, _ENTERED = ".result", ".call", ".entered"  # no identifiers, so no parameter can have these names
+
+
+def _seen_late(code: types.CodeType, line: int) -> bytes:
+    """The instructions with RESUME moved from the start to the two `pass` on this line.
+
+    A frame that has not come to the first RESUME is skipped by all that walks frames (Python 3.11 to 3.13).
+    """
+    made = bytearray(code.co_code)
+    resume, nothing = opcode.opmap["RESUME"], opcode.opmap["NOP"]
+    first = next(at for at in range(0, len(made), 2) if made[at] == resume)
+    positions: Iterable[tuple[int | None, ...]] = getattr(code, "co_positions")()  # noqa: B009 (3.10 has none)
+    lines = [position[0] for position in positions]
+    places = [at for at in range(0, len(made), 2) if made[at] == nothing and lines[at // 2] == line]
+    if len(places) != 2 or made[first + 1] != 0 or any(made[at] == resume for at in range(first + 2, len(made), 2)):
+        raise ValueError(f"{code.co_name} is compiled in another way")
+    made[first] = nothing
+    for place in places:
+        made[place : place + 2] = bytes((resume, 0))
+    return bytes(made)
+
+
+@lru_cache(maxsize=1)
+def _can_hide() -> bool:
+    """Whether a trampoline's frame can be kept out of sight: tried once."""
+    if "RESUME" not in opcode.opmap or sys.implementation.name != "cpython":
+        return False
+
+    def look(fails: bool) -> types.FrameType | None:
+        if fails:
+            raise LookupError
+        return sys._getframe().f_back
+
+    body = types.FunctionType(look.__code__, globals())
+    hooks = {name: _Hook(_nothing) for name in ("enter", "failed", "left")}
+    try:
+        look.__code__ = _trampoline(look.__code__, {"call": body, **hooks}, True)
+        seen = look(False) is sys._getframe()
+        try:
+            look(True)
+        except LookupError as error:
+            trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            return seen and trace is not None and trace.tb_frame.f_code is body.__code__
+    except (ValueError, StopIteration, KeyError):
+        pass
+    return False
 
 
 # --- counting turns of a loop --------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
 from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look, weigher
 from tenure.probes import heap, read
+from tenure.probes.kinds import is_a
 from tenure.records import Birth, Changed, Holder
 
 __all__ = ["Top", "describe", "garbage", "growing", "held_tensors"]
@@ -249,7 +250,7 @@ def _of_the_heaviest_container(samples: list[heap.Found]) -> list[heap.Found]:
 
 def _registry_holder(root: str, members: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]]) -> Holder:
     """A framework's registry and what its entries keep: the graphs by name, without the digits of one run."""
-    names = Counter(str(getattr(f.obj, "name", "")) for f in members if isinstance(f.obj, known.get("graph", ())))
+    names = Counter(str(getattr(f.obj, "name", "")) for f in members if is_a(f.obj, known.get("graph", ())))
     steps = [root]
     if "gradient" in root:
         steps.append("CustomGradient-*")
@@ -284,7 +285,7 @@ def _below(tree: Tree, index: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _kind(obj: object, known: Mapping[str, tuple[type, ...]]) -> str | None:
-    return next((kind for kind, types in known.items() if isinstance(obj, types)), None)
+    return next((kind for kind, types in known.items() if is_a(obj, types)), None)
 
 
 def _kind_rates(
@@ -338,7 +339,7 @@ def _graph_line(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, .
     """The user's line that made the newest ops of the graph on the way to the samples."""
     from tenure.probes.tf import graphs
 
-    on_path = [obj for found in samples[-1:] for obj in found.path if isinstance(obj, known.get("graph-v1", ()))]
+    on_path = [obj for found in samples[-1:] for obj in found.path if is_a(obj, known.get("graph-v1", ()))]
     if not on_path:
         return None
     last, _ = read(partial(graphs.last_ops, on_path[-1]), "last ops")
@@ -347,10 +348,10 @@ def _graph_line(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, .
 
 def _views(samples: Sequence[heap.Found], members: Sequence[heap.Found], top: Top, span: int) -> tuple[bool, float]:
     """Whether these are small views of large buffers, and the bytes a tick they keep that no count has seen yet."""
-    arrays = [f.obj for f in samples if isinstance(f.obj, np.ndarray)]
+    arrays = [f.obj for f in samples if is_a(f.obj, np.ndarray)]
     if not arrays:
         # A record that holds an excerpt: the views are the nearest arrays below it, what they look at comes after.
-        below = [(f.group, f.obj) for f in members if isinstance(f.obj, np.ndarray) and f.obj.base is not None]
+        below = [(f.group, f.obj) for f in members if is_a(f.obj, np.ndarray) and f.obj.base is not None]
         nearest = min((group for group, _ in below), default=-1)
         arrays = [array for group, array in below if group == nearest]
     if not arrays or top.single:

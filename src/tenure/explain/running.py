@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tenure.explain import populations
-from tenure.explain.aside import Aside
+from tenure.explain import children, populations
+from tenure.explain.aside import Aside, Withdrawn
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
@@ -82,6 +82,18 @@ class RunWatching(Watching):
         self._made_since: int | None = None
         self._collected: tuple[int, bool | None] = (0, None)
         self._collected_at_end: int | None = None
+
+    def start(self) -> None:
+        """As every watching; from here on the program does not see the copies of itself among its children."""
+        super().start()
+        children.hide()
+
+    def finish(self, exit_status: int | None) -> Report:
+        """The report so far; ends the watching. Never raises for a probe's sake."""
+        try:
+            return super().finish(exit_status)
+        finally:
+            children.show()
 
     def _restart(self) -> None:
         super()._restart()
@@ -236,6 +248,9 @@ class RunWatching(Watching):
                 pending.end()
                 self._pending = None
                 self._marks.pop(tick, None)
+                if isinstance(error, Withdrawn):
+                    self._open.next_tick = self._count  # the next one is made in the process itself
+                    return
                 self._lose_reading(str(error))
                 self._put_off()
                 return

@@ -32,6 +32,7 @@ from tenure.explain.counting import (
     functions_of_by_heap,
     is_trampoline,
 )
+from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
 __all__ = ["Listener", "TickSource", "tick"]
@@ -466,7 +467,7 @@ class TickSource:
             made = _Mark(now)
             frame.f_trace = made
             return made, True
-        return (mark, False) if isinstance(mark, _Mark) else (None, False)  # a debugger's frame is left alone
+        return (mark, False) if is_a(mark, _Mark) else (None, False)  # a debugger's frame is left alone
 
     def _make(
         self, frame: types.FrameType | None, parent: types.FrameType, calls: int, depth: int, main: bool
@@ -549,9 +550,9 @@ class TickSource:
             if value is None:
                 return False
             value = value.__dict__.get(part) if hasattr(value, "__dict__") else None
-        while isinstance(value, staticmethod | classmethod):
+        while is_a(value, (staticmethod, classmethod)):
             value = value.__func__
-        if not isinstance(value, types.FunctionType):
+        if not is_a(value, types.FunctionType):
             return False
         counter = FunctionCounter([value], lambda: self._beat(NAMED))
         self._take(NAMED, "call", f"{module_name}.{path}", counter, None)

@@ -15,6 +15,7 @@ from tenure.observe.births import Births
 from tenure.observe.snapshot import kinds, roots, tensorflow_loaded
 from tenure.observe.sources import line_text, user_file
 from tenure.probes import heap, read
+from tenure.probes.kinds import is_a
 from tenure.records import Birth, Holder
 
 __all__ = ["Witnesses", "line_of_ops"]
@@ -88,7 +89,7 @@ class Witnesses:
         caches: dict[tuple[str, Birth | None], CachingDataset] = {}
         growing: list[GrowingGraph] = []
         for item in found:
-            if "tape" in wanted and isinstance(item.obj, wanted["tape"]):
+            if "tape" in wanted and is_a(item.obj, wanted["tape"]):
                 state, _ = read(partial(tapes.state, item.obj), "tape")
                 if state is not None and (state.recording or state.holds):
                     open_tapes.append(

@@ -19,6 +19,7 @@ from typing import Any
 
 from tenure.observe import sources
 from tenure.observe.naming import frame_locals
+from tenure.probes.kinds import is_a
 from tenure.records import Birth, Changed, Missing
 
 __all__ = ["Births", "Made", "NewKeys", "Ops", "Scalars", "noting", "user_site"]
@@ -450,15 +451,15 @@ def _shortened(attrs: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, bytes):
+    if is_a(value, bytes):
         try:
             value = value.decode()
         except UnicodeDecodeError:
             value = f"({len(value)} bytes)"
         if not value.isprintable():  # a serialised proto: nobody reads it
             value = f"({len(value)} bytes)"
-    elif not isinstance(value, (str, int, float, bool, type(None), list, tuple)):
+    elif not is_a(value, (str, int, float, bool, type(None), list, tuple)):
         name = getattr(value, "name", None)
-        value = name if isinstance(name, (str, bytes)) else type(value).__name__ if callable(value) else str(value)
+        value = name if is_a(name, (str, bytes)) else type(value).__name__ if callable(value) else str(value)
     text = str(value)
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 3]}..."

@@ -23,6 +23,7 @@ import numpy as np
 from tenure.observe.naming import name_path, path_text
 from tenure.observe.snapshot import kinds, roots, tensorflow_loaded
 from tenure.probes import ProbeError, heap, read
+from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
 __all__ = ["Census", "Owned", "Row", "Traces", "census"]
@@ -243,7 +244,7 @@ def _weigh(obj: Any, kind: str, seen: set[int]) -> tuple[str, int, str]:
     if kind == "array":
         if obj.base is None and obj.nbytes < _LARGE_ARRAY:
             return kind, 0, ""
-        if isinstance(obj.base, np.ndarray):
+        if is_a(obj.base, np.ndarray):
             return kind, 0, ""  # the array behind it is reached through it and counted
         owner = handles.array_owner(obj)
         if owner.address is not None:
@@ -282,7 +283,7 @@ def _note_owner(
         path = ()  # reached from a thing that native code holds: one line for all of them
     elif place is None:
         place = next(
-            (i for i in range(len(path) - 1, -1, -1) if isinstance(path[i], (list, dict, set, tuple))), len(path) - 1
+            (i for i in range(len(path) - 1, -1, -1) if is_a(path[i], (list, dict, set, tuple))), len(path) - 1
         )
     key = id(path[place]) if path and place is not None else -found.tier - 1
     entry = owners.get(key)

@@ -20,6 +20,7 @@ from typing import Any
 
 from tenure.observe import sources
 from tenure.observe.sources import module_file, module_name, source_path, user_file
+from tenure.probes.kinds import is_a
 
 __all__ = ["Step", "frame_locals", "name_path", "path_text"]
 
@@ -74,9 +75,9 @@ _VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<l
 def _root_step(label: str, root: object) -> Step:
     kind, _, name = label.partition(" ")
     if kind == "module":
-        module = root if isinstance(root, types.ModuleType) else sys.modules.get(name)
+        module = root if is_a(root, types.ModuleType) else sys.modules.get(name)
         return Step(f"module {module_name(name, module)}", "module", name)
-    if isinstance(root, types.FrameType):
+    if is_a(root, types.FrameType):
         return Step(_frame_words(root), "word")
     variable = _VARIABLE.fullmatch(label)  # heap.frame_roots
     if variable is None:
@@ -157,7 +158,7 @@ def _dict(chain: Sequence[object], place: int) -> _Named | None:
 
 
 def _key_step(key: object) -> Step:
-    if isinstance(key, (str, int, bytes, float)) and type(key).__module__ == "builtins":
+    if type(key) in (str, int, bytes, float, bool):
         return Step(f"[{_short(key)}]", "key", repr(key)[:80], key=key)
     return Step("[*]", "key", _short(key) if _plain(key) else f"{_type_name(key)} at {id(key):#x}")
 
@@ -165,7 +166,7 @@ def _key_step(key: object) -> Step:
 def _sequence(chain: Sequence[object], place: int) -> _Named | None:
     holder, child = chain[place], chain[place + 1]
     assert isinstance(holder, (list, tuple, deque))
-    kind: Any = list if isinstance(holder, list) else tuple if isinstance(holder, tuple) else deque
+    kind: Any = list if is_a(holder, list) else tuple if is_a(holder, tuple) else deque
     for index, value in enumerate(list(kind.__iter__(holder))):
         if value is child:
             fields = getattr(type(holder), "_fields", None) if kind is tuple else None
@@ -178,7 +179,7 @@ def _sequence(chain: Sequence[object], place: int) -> _Named | None:
 def _set(chain: Sequence[object], place: int) -> _Named | None:
     holder, child = chain[place], chain[place + 1]
     assert isinstance(holder, (set, frozenset))
-    base: Any = set if isinstance(holder, set) else frozenset
+    base: Any = set if is_a(holder, set) else frozenset
     if any(value is child for value in list(base.__iter__(holder))):
         return [Step("{*}", "member", f"{id(child):#x}", mutable=base is set)], place + 1
     return None
@@ -230,7 +231,7 @@ def _enclosing(qualified: str) -> Iterable[str]:
 
 def _into_cell(chain: Sequence[object], place: int) -> int:
     """A cell and its contents are one thing to the user."""
-    return place + 1 if place + 1 < len(chain) and isinstance(chain[place], types.CellType) else place
+    return place + 1 if place + 1 < len(chain) and is_a(chain[place], types.CellType) else place
 
 
 def _cell(chain: Sequence[object], place: int) -> _Named | None:
@@ -369,7 +370,8 @@ def _type(chain: Sequence[object], place: int) -> _Named | None:
     name = _name_in(names, chain[at])
     if name is not None:
         return [_attribute_step(name, kind)], at
-    if child in type.__dict__["__mro__"].__get__(kind)[1:] or child is type.__dict__["__mro__"].__get__(kind):
+    mro = type.__dict__["__mro__"].__get__(kind)
+    if child is mro or any(child is base for base in mro[1:]):
         return [Step(f"base class of {kind.__qualname__}", "word")], at
     return None
 
@@ -403,7 +405,7 @@ def _attribute(chain: Sequence[object], place: int) -> _Named | None:
             return [] if hidden else [_attribute_step(name, type(thing))], at
     for kind in type(thing).__mro__:
         for name, member in list(kind.__dict__.items()):
-            if isinstance(member, types.MemberDescriptorType) and _slot(member, thing) is child:
+            if is_a(member, types.MemberDescriptorType) and _slot(member, thing) is child:
                 if name in ("__wrapped__", "_self_wrapped"):
                     return [], place + 1
                 return [_attribute_step(name, type(thing))], place + 1
@@ -427,12 +429,12 @@ def _instance_dict(thing: object) -> dict[str, object] | None:
     """The instance's own dict, past any `__getattribute__` or `__dict__` that its class defines."""
     for kind in type(thing).__mro__:
         descriptor = kind.__dict__.get("__dict__")
-        if isinstance(descriptor, types.GetSetDescriptorType):
+        if is_a(descriptor, types.GetSetDescriptorType):
             try:
                 names = descriptor.__get__(thing)
             except (AttributeError, TypeError):
                 return None
-            return names if isinstance(names, dict) else None
+            return names if is_a(names, dict) else None
     return None
 
 
@@ -453,9 +455,7 @@ def _attribute_step(name: str, kind: type) -> Step:
     files, scopes = [], []
     for cls in mro:
         module = (
-            sys.modules.get(cls.__dict__.get("__module__") or "")
-            if isinstance(cls.__dict__.get("__module__"), str)
-            else None
+            sys.modules.get(cls.__dict__.get("__module__") or "") if is_a(cls.__dict__.get("__module__"), str) else None
         )
         file = module_file(module)
         if file is not None and (user_file(file) or getattr(module, "__name__", "") == "__main__"):
@@ -469,10 +469,8 @@ def _attribute_step(name: str, kind: type) -> Step:
 def _written_by_class(name: str, mro: Iterable[type]) -> bool:
     for cls in mro:
         for member in list(cls.__dict__.values()):
-            function = (
-                getattr(member, "__func__", member) if isinstance(member, (staticmethod, classmethod)) else member
-            )
-            if isinstance(function, types.FunctionType) and name in function.__code__.co_names:
+            function = getattr(member, "__func__", member) if is_a(member, (staticmethod, classmethod)) else member
+            if is_a(function, types.FunctionType) and name in function.__code__.co_names:
                 return True
     return False
 
@@ -530,7 +528,7 @@ def _thread_local(chain: Sequence[object], place: int, before: list[Step]) -> _N
         holder = chain[at]
         if type(holder) is dict:
             name = _name_in(holder, chain[at + 1])
-            if name is not None and all(isinstance(k, str) for k in list(holder)):
+            if name is not None and all(is_a(k, str) for k in list(holder)):
                 return [_attribute_step(name, type(chain[place]))], at + 1
     return None
 
@@ -560,7 +558,7 @@ def _registered(chain: Sequence[object], place: int) -> _Named:
         holder = chain[at]
         at += 1
         for key, value in list(holder.items()) if type(holder) is dict else ():
-            if value is chain[at] and isinstance(key, str) and key != "_registry":
+            if value is chain[at] and is_a(key, str) and key != "_registry":
                 # Numbered in the order of tracing, so the number is no name.
                 steps.append(Step(re.sub(r"[0-9]+$", "*", key), "key", key))
                 break
@@ -601,7 +599,7 @@ def _function_cache(chain: Sequence[object], place: int, before: list[Step]) -> 
         where = ((), 0)
     step = Step(f"function cache of {name}" if name else "function cache", "cache", name, files=where[0], line=where[1])
     at = place + 1
-    while at < len(chain) - 1 and isinstance(chain[at], (dict, tuple, list)):
+    while at < len(chain) - 1 and is_a(chain[at], (dict, tuple, list)):
         at += 1
     return [step, Step("[*]", "cached", f"{id(chain[at]):#x}")], at
 
@@ -643,9 +641,10 @@ def _type_name(thing: object) -> str:
 
 
 def _plain(key: object) -> bool:
-    return (
-        key is None or isinstance(key, (str, int, bytes, float)) or (isinstance(key, tuple) and all(map(_plain, key)))
-    )
+    """Whether its repr is Python's own."""
+    if type(key) is tuple:
+        return all(map(_plain, key))
+    return key is None or type(key) in (str, int, bytes, float, bool)
 
 
 def _short(key: object) -> str:

@@ -50,6 +50,7 @@ MAX_EVENTS = 2_000
 MAX_EVENT_CHARACTERS = 2_000
 MAX_PENDING = 1_000
 
+_BESIDE = ("", "-wal", "-journal")  # what holds the content: the file, and beside it the log or the plain journal
 _COLUMNS = tuple(field.name for field in fields(Sample))
 _COUNTERS = _COLUMNS[2:]
 _INSERT_SAMPLE = f"INSERT INTO samples ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
@@ -82,6 +83,8 @@ class Recorder:
     An existing recording at `path` is replaced; any other file is refused, and so is a recording that is open
     elsewhere.
     All methods may be called from any thread. In a forked child they do nothing: the file belongs to the parent.
+    A program may close the file's descriptors (`os.closerange`) and get their numbers for files of its own: nothing is
+    written to those, and the recording goes on under new ones.
     After a failure (a full disk) one call raises `RecordingError`; from then on the recorder is silent and `error`
     keeps the sentence, so the program that is watched goes on.
     """
@@ -97,6 +100,7 @@ class Recorder:
     ) -> None:
         self.path = Path(path)
         self.error: str | None = None
+        self._file = self.path.absolute()  # the program may change its folder
         self._pid = os.getpid()
         self._max_samples = max(4, max_samples)
         meta = {
@@ -109,12 +113,9 @@ class Recorder:
         }
         _create(self.path, meta)
         try:
-            self._connection = _connect_for_writing(self.path)
+            self._connect()
         except sqlite3.Error as error:
             raise RecordingError(f"{self.path} can't be written: {error}.") from error
-        # A forked child that ends normally would close its copy of the connection, and closing rolls back and touches
-        # the index that it shares with the parent. One reference too many keeps the copy from ever being closed there.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
         self._lock = threading.RLock()
         self._samples: list[tuple[float | int | None, ...]] = []
         self._others: list[tuple[str, tuple[object, ...]]] = []
@@ -206,11 +207,12 @@ class Recorder:
             self._closed = True
             self._stop.set()
             self._pending.set()
-            # A reader that has the file open keeps it in WAL mode: nothing is lost, a `-wal` may stay beside it.
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA journal_mode=DELETE")
-            self._connection.close()
-            ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._connection))
+            if _are_still(self._descriptors):
+                # A reader that has the file open keeps it in WAL mode: nothing is lost, a `-wal` may stay beside it.
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("PRAGMA journal_mode=DELETE")
+                self._connection.close()
+                ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._connection))
         if threading.current_thread() is not self._timer:
             self._timer.join(timeout=1.0)
         self._raise_once()
@@ -222,6 +224,25 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _connect(self) -> None:
+        before = _open_descriptors(self._file)
+        self._connection = _connect_for_writing(self._file)
+        self._descriptors = {n: file for n, file in _open_descriptors(self._file).items() if before.get(n) != file}
+        # A forked child that ends normally would close its copy of the connection, and closing rolls back and touches
+        # the index that it shares with the parent. One reference too many keeps the copy from ever being closed there.
+        # It keeps one alive, too, whose descriptors the program has closed: their numbers may be its own by now.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
+
+    def _keep_apart(self) -> None:
+        """Goes on with a new connection when the program has closed the descriptors of this one. Raises OSError."""
+        if _are_still(self._descriptors):
+            return
+        files = set(self._descriptors.values())
+        if _identity(os.stat(self._file)) not in files:
+            raise OSError("the program closed it and put another file in its place")
+        _replace_by_copy(self._file)
+        self._connect()
 
     def _mine(self) -> bool:
         if os.getpid() != self._pid or self._closed:
@@ -268,31 +289,50 @@ class Recorder:
         if self._committing or self.error is not None:
             return
         self._committing = True
-        now = time.monotonic()
+        samples, self._samples = self._samples, []
+        others, self._others = self._others, []
         try:
-            samples, self._samples = self._samples, []
-            others, self._others = self._others, []
-            connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(_INSERT_SAMPLE, samples)
-            for statement, row in others:
-                connection.execute(statement, row)
-            if self._report is not None and (with_report or now - self._report_committed >= REPORT_EVERY):
-                report, self._report = self._report, None
-                store = "INSERT OR REPLACE INTO findings (id, time, json) VALUES (1, ?, ?)"
-                connection.execute(store, (time.time(), report))
-                self._report_committed = now
-            self._rows += len(samples)
-            self._bound(connection)
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OverflowError) as error:
-            self.error = f"{self.path} can't be written any more: {error}."
+            self._keep_apart()
+            try:
+                self._write(samples, others, with_report)
+            except sqlite3.Error:
+                if _are_still(self._descriptors):
+                    raise
+                self._keep_apart()  # closed in the middle of it
+                self._write(samples, others, with_report)
+        except (sqlite3.Error, OverflowError, OSError) as error:
+            reason = error.strerror or str(error) if isinstance(error, OSError) else error
+            self.error = f"{self.path} can't be written any more: {reason}."
             self._samples, self._others, self._report = [], [], None
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.rollback()
+            if _are_still(self._descriptors):
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.rollback()
         finally:
             self._committed = time.monotonic()
             self._committing = False
+
+    def _write(
+        self,
+        samples: list[tuple[float | int | None, ...]],
+        others: list[tuple[str, tuple[object, ...]]],
+        with_report: bool,
+    ) -> None:
+        now = time.monotonic()
+        connection, report = self._connection, None
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(_INSERT_SAMPLE, samples)
+        for statement, row in others:
+            connection.execute(statement, row)
+        if self._report is not None and (with_report or now - self._report_committed >= REPORT_EVERY):
+            report = self._report
+            store = "INSERT OR REPLACE INTO findings (id, time, json) VALUES (1, ?, ?)"
+            connection.execute(store, (time.time(), report))
+            self._report_committed = now
+        self._rows += len(samples)
+        self._bound(connection)
+        connection.execute("COMMIT")
+        if self._report is report:
+            self._report = None
 
     def _bound(self, connection: sqlite3.Connection) -> None:
         while self._rows > self._max_samples:
@@ -480,6 +520,56 @@ def _connect_for_writing(path: Path) -> sqlite3.Connection:
     # The first read opens the log and takes the lock that tells other recorders that this file is in use.
     connection.execute("SELECT count(*) FROM meta").fetchone()
     return connection
+
+
+def _open_descriptors(path: Path) -> dict[int, tuple[int, int]]:
+    """This process's open descriptors of a recording, its log and its index: number to what file that is."""
+    files = set()
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            files.add(_identity(os.stat(path.with_name(path.name + suffix))))
+    found: dict[int, tuple[int, int]] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"):
+            with contextlib.suppress(OSError):
+                identity = _identity(os.fstat(int(name)))
+                if identity in files:
+                    found[int(name)] = identity
+    return found
+
+
+def _are_still(descriptors: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether each of these numbers is still open and means the same file."""
+    try:
+        return all(_identity(os.fstat(number)) == file for number, file in descriptors.items())
+    except OSError:
+        return False
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _replace_by_copy(path: Path) -> None:
+    """Puts a copy with the log's content in the place of a recording.
+
+    SQLite keeps one state for each file of a process, stale descriptors with it: a second connection to the same file
+    would use those of the first. A copy is another file. A kill between the steps loses nothing: the log holds pages
+    that the copy has already.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        for suffix in _BESIDE:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy(path.with_name(path.name + suffix), fresh.with_name(fresh.name + suffix))
+        with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+        os.replace(fresh, path)
+        for suffix in ("-shm", *_BESIDE[1:]):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    finally:
+        for suffix in ("-shm", *_BESIDE):
+            fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
 
 
 def _thin(connection: sqlite3.Connection, table: str, older: int) -> int:

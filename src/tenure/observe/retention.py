@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tenure.observe import sources
 from tenure.observe.naming import Step, frame_locals, name_path, path_text
 from tenure.observe.sources import module_file, user_file, user_frame, user_module
+from tenure.probes.kinds import is_a
 from tenure.records import Birth, Holder
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _decorated(step: Step) -> Iterator[Line]:
 def _user_files(but: Sequence[str]) -> Iterator[str]:
     found: dict[str, None] = {}
     for name, module in list(sys.modules.items()):
-        if isinstance(module, types.ModuleType) and user_module(name, module):
+        if is_a(module, types.ModuleType) and user_module(name, module):
             file = module_file(module)
             if file is not None and file not in but:
                 found[file] = None
@@ -256,7 +257,7 @@ def _context_roots() -> list[Any]:
     return [
         Root(f"context variable '{variable.name}'", value, 1)
         for variable, value in contextvars.copy_context().items()
-        if not isinstance(value, (str, int, float, bool, type(None)))
+        if not is_a(value, (str, int, float, bool, type(None)))
     ]
 
 
@@ -286,7 +287,7 @@ def _native_words(obj: object) -> str:
             return "natively, by a tape that records"
         if any(state.holds for state in states):
             return "natively, by a tape"
-    referrers = [r for r in gc.get_referrers(obj) if not isinstance(r, types.FrameType)]
+    referrers = [r for r in gc.get_referrers(obj) if not is_a(r, types.FrameType)]
     if referrers:
         return f"in a cycle of garbage (through {_what(referrers[0])}) that gc.collect() frees"
     return "natively: by a dataset, a running op or another extension"
@@ -294,7 +295,7 @@ def _native_words(obj: object) -> str:
 
 def _what(obj: object) -> str:
     name = getattr(obj, "name", None) if type(obj).__module__.partition(".")[0] in ("tensorflow", "keras") else None
-    return f"{type(obj).__name__} '{name}'" if isinstance(name, str) and name else type(obj).__name__
+    return f"{type(obj).__name__} '{name}'" if is_a(name, str) and name else type(obj).__name__
 
 
 def _birth_of(obj: object) -> Birth | None:

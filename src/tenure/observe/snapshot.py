@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tenure.observe import retention
 from tenure.probes import heap, read
+from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
 __all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take", "weigher"]
@@ -176,7 +177,7 @@ def look(
     held_bytes = garbage_bytes = 0
     weigh = weigher()
     for item in walked.found:
-        if tensor_types and isinstance(item.obj, tensor_types):
+        if tensor_types and is_a(item.obj, tensor_types):
             size = weigh(item.obj)
             if item.tier == NATIVE_TIER:
                 held_bytes += size
@@ -230,13 +231,13 @@ def weigher() -> Callable[[Any], int]:
     buffer: 1.8 times the bytes were seen without. A tensor that can't tell its shape weighs nothing.
     """
     if not tensorflow_loaded():
-        return lambda thing: int(getattr(thing, "nbytes", 0)) if isinstance(thing, np.ndarray) else 0
+        return lambda thing: int(getattr(thing, "nbytes", 0)) if is_a(thing, np.ndarray) else 0
     from tenure.probes.tf import handles
 
     seen: set[int] = set()
 
     def weigh(tensor: Any) -> int:
-        if isinstance(tensor, np.ndarray):
+        if is_a(tensor, np.ndarray):
             return int(tensor.nbytes)
         try:
             if handles.is_resource(tensor):

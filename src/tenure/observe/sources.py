@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from tenure.observe.assignments import ANY, Reader, Site
 
+from tenure.probes.kinds import is_a
+
 __all__ = [
     "ANY",
     "Site",
@@ -87,9 +89,9 @@ def user_module(name: str, module: object) -> bool:
 def module_file(module: object) -> str | None:
     """The file a module came from, or None. Wakes no lazy module."""
     # Not getattr: a lazy module loads itself when asked for an attribute.
-    names = module.__dict__ if isinstance(module, types.ModuleType) else {}
+    names = module.__dict__ if is_a(module, types.ModuleType) else {}
     file = names.get("__file__")
-    return file if isinstance(file, str) else None
+    return file if is_a(file, str) else None
 
 
 def module_name(name: str, module: object = None) -> str:

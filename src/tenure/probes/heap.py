@@ -31,6 +31,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, Genera
 from typing import Any, NamedTuple
 
 from tenure.probes import _heap_python
+from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
 __all__ = [
@@ -373,7 +374,7 @@ def module_roots(is_user_module: Callable[[str, ModuleType], bool]) -> Modules:
         if id(module) in known:
             continue
         known.add(id(module))
-        if not isinstance(module, ModuleType):
+        if not is_a(module, ModuleType):
             roots.append(Root(f"module {name}", module, 1))
             continue
         space = _MODULE_DICT(module)
@@ -395,7 +396,7 @@ def _named_modules() -> list[tuple[str, Any]]:
 
     def rank(item: tuple[str, Any]) -> int:
         name, module = item
-        own = isinstance(module, ModuleType) and _MODULE_DICT(module).get("__name__") == name
+        own = is_a(module, ModuleType) and _MODULE_DICT(module).get("__name__") == name
         return 0 if name == "__main__" else 1 if own else 2
 
     return sorted(modules, key=rank)
@@ -454,7 +455,7 @@ def _locals(frame: FrameType) -> dict[str, object] | None:
     if not frame.f_code.co_flags & _OPTIMIZED:
         space = frame.f_locals
         module = sys.modules.get(frame.f_globals.get("__name__", ""))
-        if space is frame.f_globals and isinstance(module, ModuleType) and _MODULE_DICT(module) is space:
+        if space is frame.f_globals and is_a(module, ModuleType) and _MODULE_DICT(module) is space:
             return None
         return {str(name): value for name, value in space.items()}
     space = frame.f_locals

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from tenure.probes import ProbeError
+from tenure.probes.kinds import is_a
 
 __all__ = ["SCALAR", "OnOp", "OpWatch", "self_test"]
 
@@ -134,7 +135,7 @@ class OpWatch:
         @functools.wraps(original)
         def convert_to_eager_tensor(value: Any, *args: Any, **kwargs: Any) -> Any:
             tensor = original(value, *args, **kwargs)
-            if self._on and not isinstance(value, ops.EagerTensor):
+            if self._on and not is_a(value, ops.EagerTensor):
                 self._callback(SCALAR, (value,), (), (tensor,))
             return tensor
 
@@ -196,7 +197,7 @@ def _modules_with(name: str, value: Any) -> list[ModuleType]:
     return [
         module
         for path, module in list(sys.modules.items())
-        if path.startswith("tensorflow.") and isinstance(module, ModuleType) and module.__dict__.get(name) is value
+        if path.startswith("tensorflow.") and is_a(module, ModuleType) and module.__dict__.get(name) is value
     ]
 
 

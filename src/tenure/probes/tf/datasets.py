@@ -7,17 +7,19 @@ from typing import Any
 
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 
+from tenure.probes.kinds import is_a
+
 __all__ = ["cache_after_unbounded", "is_dataset", "is_iterator", "pipeline", "self_test", "steps"]
 
 
 def is_dataset(obj: object) -> bool:
     """Whether this is a `tf.data.Dataset`."""
-    return isinstance(obj, dataset_ops.DatasetV2)
+    return is_a(obj, dataset_ops.DatasetV2)
 
 
 def is_iterator(obj: object) -> bool:
     """Whether this is an iterator that owns its pipeline's state."""
-    return isinstance(obj, iterator_ops.OwnedIterator)
+    return is_a(obj, iterator_ops.OwnedIterator)
 
 
 def steps(dataset_or_iterator: Any) -> Iterator[Any]:

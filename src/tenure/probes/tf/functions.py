@@ -19,6 +19,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from tenure.probes import ProbeError
+from tenure.probes.kinds import is_a
 
 __all__ = [
     "Argument",
@@ -75,7 +76,7 @@ class ChangedArgument(NamedTuple):
 
 def is_function(obj: object) -> bool:
     """Whether this is a polymorphic `tf.function`."""
-    return isinstance(obj, polymorphic_function.Function)
+    return is_a(obj, polymorphic_function.Function)
 
 
 def name(function: Any) -> str:

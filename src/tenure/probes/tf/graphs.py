@@ -11,6 +11,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import func_graph, ops
 
+from tenure.probes.kinds import is_a
+
 __all__ = ["OpLine", "default_graph", "is_func_graph", "is_graph", "last_ops", "op_count", "self_test", "session_state"]
 
 
@@ -29,12 +31,12 @@ class OpLine:
 
 def is_graph(obj: object) -> bool:
     """Whether this is a `tf.Graph`, a function's graph included."""
-    return isinstance(obj, ops.Graph)
+    return is_a(obj, ops.Graph)
 
 
 def is_func_graph(obj: object) -> bool:
     """Whether this is a function's graph."""
-    return isinstance(obj, func_graph.FuncGraph)
+    return is_a(obj, func_graph.FuncGraph)
 
 
 def default_graph() -> Any:

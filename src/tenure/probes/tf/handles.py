@@ -18,6 +18,8 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function as
 from tensorflow.python.framework import dtypes, func_graph, ops
 from tensorflow.python.ops import resource_variable_ops, tensor_array_ops
 
+from tenure.probes.kinds import is_a
+
 __all__ = [
     "ArrayOwner",
     "array_owner",
@@ -48,7 +50,7 @@ class ArrayOwner(NamedTuple):
 
 def is_eager_tensor(obj: object) -> bool:
     """Whether this is a tensor with a value (not a symbolic one)."""
-    return isinstance(obj, ops.EagerTensor)
+    return is_a(obj, ops.EagerTensor)
 
 
 def is_resource(tensor: Any) -> bool:
@@ -58,12 +60,12 @@ def is_resource(tensor: Any) -> bool:
 
 def is_variable(obj: object) -> bool:
     """Whether this is a `tf.Variable` or a Keras variable."""
-    return isinstance(obj, (resource_variable_ops.BaseResourceVariable, *_keras_variables()))
+    return is_a(obj, (resource_variable_ops.BaseResourceVariable, *_keras_variables()))
 
 
 def is_array(obj: object) -> bool:
     """Whether this is a NumPy array."""
-    return isinstance(obj, np.ndarray)
+    return is_a(obj, np.ndarray)
 
 
 def variable_handle(variable: Any) -> Any:
@@ -71,10 +73,10 @@ def variable_handle(variable: Any) -> Any:
 
     A Keras variable's is its backend variable's. A graph's variable has a symbolic handle.
     """
-    if isinstance(variable, _keras_variables()):
+    if is_a(variable, _keras_variables()):
         variable = getattr(variable, "_value", None)
     try:
-        return variable.handle if isinstance(variable, resource_variable_ops.BaseResourceVariable) else None
+        return variable.handle if is_a(variable, resource_variable_ops.BaseResourceVariable) else None
     except (AttributeError, ValueError):
         return None
 
@@ -116,7 +118,7 @@ def buffer_address(tensor: Any) -> int | None:
         return None
     try:
         view = tensor._numpy()
-        if not isinstance(view, np.ndarray):
+        if not is_a(view, np.ndarray):
             view = np.asarray(memoryview(tensor))
         return int(view.__array_interface__["data"][0]) if view.size else None
     except (TypeError, ValueError, RuntimeError, tf.errors.OpError, AttributeError):
@@ -133,11 +135,11 @@ def array_owner(array: np.ndarray[Any, Any]) -> ArrayOwner:
     address: int | None = _start(array)
     base: Any = array.base
     for _ in range(32):
-        if isinstance(base, np.ndarray):
+        if is_a(base, np.ndarray):
             owner = base
             kept, address = max(kept, int(base.nbytes)), _start(base)
             base = base.base
-        elif isinstance(base, memoryview):
+        elif is_a(base, memoryview):
             kept = max(kept, base.nbytes)
             base = base.obj
         else:

@@ -18,6 +18,7 @@ from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.ops import script_ops
 
 from tenure.probes import ProbeError
+from tenure.probes.kinds import is_a
 
 __all__ = [
     "GRADIENTS",
@@ -175,7 +176,7 @@ def _gradients() -> dict[str, Any]:
 
 
 def _candidate(value: Any) -> Any:
-    return value.get("type") if isinstance(value, dict) else value
+    return value.get("type") if is_a(value, dict) else value
 
 
 def _token_registry() -> Any:
@@ -231,15 +232,15 @@ def _closure_graphs(function: Any, depth: int = 6) -> list[Any]:
             if id(item) in seen:
                 continue
             seen.add(id(item))
-            if isinstance(item, func_graph.FuncGraph):
+            if is_a(item, func_graph.FuncGraph):
                 found.setdefault(id(item), item)
-            elif isinstance(item, types.FunctionType):
+            elif is_a(item, types.FunctionType):
                 following += [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
-            elif isinstance(item, (list, tuple)):
+            elif is_a(item, (list, tuple)):
                 following += list(item)[:64]
             elif type(item).__module__.startswith("tensorflow."):
                 graph = _graph_of(item)
-                if isinstance(graph, func_graph.FuncGraph):
+                if is_a(graph, func_graph.FuncGraph):
                     found.setdefault(id(graph), graph)
         level = following
     return list(found.values())

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tenure.probes.kinds import is_a
+
 __all__ = ["TapeState", "is_tape", "self_test", "state"]
 
 
@@ -23,7 +25,7 @@ class TapeState:
 
 def is_tape(obj: object) -> bool:
     """Whether this is a `tf.GradientTape`."""
-    return isinstance(obj, tf.GradientTape)
+    return is_a(obj, tf.GradientTape)
 
 
 def state(tape: Any) -> TapeState:
