@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import importlib.util
 import sys
 import threading
 import time
@@ -234,6 +235,67 @@ def test_a_leak_is_found_with_its_size_and_not_under_a_higher_floor() -> None:
         assert quiet.verdict == "flat"
     finally:
         del module.kept  # type: ignore[attr-defined]
+
+
+def holder_of(report: Report) -> tuple[str, str, int]:
+    assert report.verdict == "leak", report.why
+    holder = report.findings[0].holder
+    assert holder is not None, report.findings[0]
+    return holder.text, Path(holder.file or "").name, holder.line or 0
+
+
+LEAVER = """
+import sys
+kept = []
+def cycle():
+    sys.modules.pop(__name__, None)
+    kept.append(bytearray(20_000))
+def make():
+    inside = []
+    def cycle():
+        inside.append(bytearray(20_000))
+    return cycle
+class Job:
+    def __init__(self):
+        self.parts = []
+    def __call__(self):
+        self.parts.append(bytearray(20_000))
+"""
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_target_whose_module_has_left_still_has_its_globals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
+) -> None:
+    (tmp_path / "leaver.py").write_text(LEAVER)
+    spec = importlib.util.spec_from_file_location("leaver", tmp_path / "leaver.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if registered:  # until the first call
+        monkeypatch.setitem(sys.modules, "leaver", module)
+    spec.loader.exec_module(module)
+    functions = [module.cycle]
+    del module, spec
+    report = soak(functions.pop(), 40)
+    assert holder_of(report) == ("leaver.kept[*]", "leaver.py", 6)
+
+
+@pytest.mark.parametrize(
+    ("make", "held"),
+    [
+        ("make", ("target make.<locals>.cycle > closure variable 'inside' of make.<locals>.cycle > [*]", 10)),
+        ("Job", ("target Job > .parts[*]", 16)),
+    ],
+)
+def test_what_only_the_target_itself_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: str, held: tuple[str, int]
+) -> None:
+    (tmp_path / "maker.py").write_text(LEAVER)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("maker")
+    monkeypatch.setitem(sys.modules, "maker", module)
+    report = soak(getattr(module, make)(), 40)
+    assert holder_of(report) == (held[0], "maker.py", held[1])
 
 
 def test_a_python_program_does_not_get_tensorflow_from_us() -> None:

@@ -26,7 +26,7 @@ from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
-from tenure.observe.snapshot import Look, Snapshot
+from tenure.observe.snapshot import Look, Snapshot, rooted
 from tenure.records import Report
 
 __all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak"]
@@ -191,7 +191,7 @@ def soak(
     try:
         part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
         if failure is None:
-            with _Caller(function) as call, contextlib.suppress(KeyboardInterrupt):
+            with _Caller(function) as call, rooted(function), contextlib.suppress(KeyboardInterrupt):
                 part = "the target"
                 if cycles is None and seconds is not None:
                     spent: list[float] = []

@@ -55,10 +55,12 @@ def name_path(root_label: str, objects: Sequence[object], target: object) -> lis
     an object, its `__dict__` and a value are one step `.x`.
     """
     chain = [*objects, target]
-    if len(chain) > 1 and type(chain[0]) is dict and root_label.startswith("module "):
-        chain.insert(0, sys.modules.get(root_label.partition(" ")[2]))
     steps = [_root_step(root_label, chain[0])]
     place = 0
+    if len(chain) > 1 and type(chain[0]) is dict and root_label.startswith("module "):
+        named = _global(chain[0], steps[0].name, chain[1])
+        if named is not None:
+            steps, place = [*steps, named], 1
     if root_label.startswith("TensorFlow's ") and len(chain) > 1:
         added, place = _registered(chain, place)
         steps.extend(added)
@@ -74,7 +76,7 @@ _VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<l
 def _root_step(label: str, root: object) -> Step:
     kind, _, name = label.partition(" ")
     if kind == "module":
-        module = root if isinstance(root, types.ModuleType) else sys.modules.get(name)
+        module = root if isinstance(root, (types.ModuleType, dict)) else sys.modules.get(name)
         return Step(f"module {module_name(name, module)}", "module", name)
     if isinstance(root, types.FrameType):
         return Step(_frame_words(root), "word")
@@ -137,11 +139,15 @@ def _module(chain: Sequence[object], place: int) -> _Named | None:
         at += 1
     if at >= len(chain):
         return [], at - 1
-    name = _name_in(names, chain[at])
-    if name is None:
-        return None
-    file = module_file(module)
-    return [Step(name, "name", name, files=(file,) if file else (), scopes=(module.__name__,))], at
+    step = _global(names, module.__name__, chain[at])
+    return ([step], at) if step is not None else None
+
+
+def _global(names: dict[str, object], module: str, value: object) -> Step | None:
+    """A global variable in the namespace of a module."""
+    name = _name_in(names, value)
+    file = module_file(names)
+    return Step(name, "name", name, files=(file,) if file else (), scopes=(module,)) if name is not None else None
 
 
 def _dict(chain: Sequence[object], place: int) -> _Named | None:

@@ -6,10 +6,12 @@ type; their keys are the same in each walk of one process.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +22,7 @@ from tenure.observe import retention
 from tenure.probes import heap, read
 from tenure.records import Missing
 
-__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take", "weigher"]
+__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "rooted", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
@@ -131,16 +133,60 @@ def use_frames(frames: Sequence[heap.Root]) -> None:
     _frames = frames
 
 
+_target: object = None
+
+
+@contextlib.contextmanager
+def rooted(target: object) -> Iterator[None]:
+    """While it lasts, what only this callable reaches is the user's: its globals, its closure, what it is bound to."""
+    global _target
+    before, _target = _target, target
+    try:
+        yield
+    finally:
+        _target = before
+
+
 def roots() -> tuple[list[heap.Root], dict[str, Any]]:
     """The roots of a walk and its fixed arguments: modules and frames, the framework's registries last."""
     modules = heap.module_roots(retention.user_module)
+    space = _namespace(_target)
+    if space is not None and all(root.obj is not space for root in modules.roots):
+        # Its module has left `sys.modules`: only the target's functions hold its globals.
+        modules.roots.append(heap.Root(f"module {space.get('__name__', '?')}", space, 0))
+        modules.barriers.append(space)
+        modules = modules._replace(user_globals=modules.user_globals | {id(space)})
     listed = [*modules.roots, *(heap.frame_roots(retention.user_frame) if _frames is None else _frames)]
     if tensorflow_loaded():
         from tenure.probes.tf import registries
 
         containers, _ = read(registries.registry_objects, "TensorFlow's registries")
         listed += [heap.Root(label, container, 2) for label, container in containers or ()]
-    return listed, {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
+    fixed: dict[str, Any] = {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
+    thing = _target.__self__ if isinstance(_target, types.MethodType) else _target
+    if thing is not None and not _by_name(thing) and not heap.reachable(listed, [thing], **fixed):
+        listed.append(heap.Root(f"target {getattr(thing, '__qualname__', type(thing).__qualname__)}", thing, 0))
+    return listed, fixed
+
+
+def _namespace(target: object) -> dict[str, Any] | None:
+    """The globals of the function that a call of the target runs; None for what is not written in Python."""
+    while isinstance(target, (functools.partial, types.MethodType)):
+        target = target.func if isinstance(target, functools.partial) else target.__func__
+    function = target
+    with contextlib.suppress(ValueError):  # wrapped in itself
+        function = inspect.unwrap(target) if callable(target) else target
+    if not isinstance(function, types.FunctionType):
+        function = inspect.getattr_static(type(function), "__call__", None)
+    return function.__globals__ if isinstance(function, types.FunctionType) else None
+
+
+def _by_name(thing: object) -> bool:
+    """Whether a module leads to a function or class by its own name, as to most: then no walk has to look for it."""
+    found: object = sys.modules.get(str(getattr(thing, "__module__", "")))
+    for name in str(getattr(thing, "__qualname__", "?")).split("."):
+        found = inspect.getattr_static(found, name, None)
+    return found is thing
 
 
 def take(tick: int, cut: Sequence[object] = ()) -> Snapshot:

@@ -83,9 +83,9 @@ def user_module(name: str, module: object) -> bool:
 
 
 def module_file(module: object) -> str | None:
-    """The file a module came from, or None. Wakes no lazy module."""
+    """The file that a module, or the namespace of one, came from, or None. Wakes no lazy module."""
     # Not getattr: a lazy module loads itself when asked for an attribute.
-    names = module.__dict__ if isinstance(module, types.ModuleType) else {}
+    names = module.__dict__ if isinstance(module, types.ModuleType) else module if type(module) is dict else {}
     file = names.get("__file__")
     return file if isinstance(file, str) else None
 
