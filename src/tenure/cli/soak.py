@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EXIT", "command"]
 
 EXIT = {"flat": 0, "leak": 1, "inconclusive": 4}
+_WRITTEN = ("--json", "--report")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -120,7 +121,9 @@ def command(
         _fail(str(error).rstrip("."))
     except KeyboardInterrupt:
         _fail("stopped by Ctrl-C before there was a report")
-    write_outputs("tenure soak", report, json_file, html_file, redact)
+    # In the folder where the command was given: the target may be in another by now.
+    json_place, html_place = (str(places[option]) if option in places else files[option] for option in _WRITTEN)
+    write_outputs("tenure soak", report, json_place, html_place, redact)
     show(report, recording=record, html=html_file, redact=redact)
     if failed is not None:
         _tell(failed)
@@ -202,7 +205,7 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
         )
     except KeyboardInterrupt:
         _fail(f"stopped by Ctrl-C while {where} was imported")
-    except Exception as error:
+    except BaseException as error:
         sys.stderr.write(_users_traceback(error))
         _fail(f"{where} can't be imported: {type(error).__name__}: {error}")
     found: Any = module
@@ -215,7 +218,9 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
     if isinstance(found, type):
         try:
             found = found()
-        except Exception as error:
+        except KeyboardInterrupt:
+            _fail(f"stopped by Ctrl-C while {target} was made")
+        except BaseException as error:
             sys.stderr.write(_users_traceback(error))
             _fail(f"{target} can't be made without arguments: {type(error).__name__}: {error}")
     if not callable(found):

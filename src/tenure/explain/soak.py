@@ -227,10 +227,12 @@ def soak(
 
 
 def _failure(action: Callable[[], None]) -> BaseException | None:
-    """What the action raised, its wish to exit included; Ctrl-C passes."""
+    """What the action raised, whatever it is; Ctrl-C passes."""
     try:
         action()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return error
     return None
 
