@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import importlib.util
+import subprocess
 import sys
 import threading
 import time
@@ -298,10 +299,50 @@ def test_what_only_the_target_itself_holds(
     assert holder_of(report) == (held[0], "maker.py", held[1])
 
 
+FORKS = """
+import os, sys, tenure
+from pathlib import Path
+
+here = os.getpid()
+kept, ends = [], []
+
+def cycle(i):
+    kept.append(bytearray(20_000))
+    if i % 10 == 5:
+        child = os.fork()
+        if child == 0:
+            END
+        else:
+            ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+report = tenure.soak(cycle, 40, record=Path("r.tenure"), teardown=lambda: print("teardown", os.getpid() == here))
+print(report.verdict, report.ticks.count, report.findings[0].holder.text, set(ends), len(ends))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "said"),
+    [
+        ("return", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('done')", 1, "done"),
+        ("raise LookupError('lost')", 1, "LookupError: lost"),
+        ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+    ],
+)
+def test_a_child_of_the_target_ends_with_it(tmp_path: Path, end: str, status: int, said: str) -> None:
+    (tmp_path / "forks.py").write_text(FORKS.replace("END", end))
+    done = subprocess.run([sys.executable, "-u", "forks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["teardown True", f"leak 40 forks.kept[*] {{{status}}} 4"], done.stderr
+    assert [line for line in done.stderr.splitlines() if line and line[0] not in "T "] == [said] * 4 * bool(said)
+    assert "tenure" not in done.stderr
+    recorded = open_recording(tmp_path / "r.tenure")
+    assert recorded.report is not None and recorded.report.ticks.count == 40
+    assert recorded.exit_status == 0
+
+
 def test_a_python_program_does_not_get_tensorflow_from_us() -> None:
     # a leak in plain Python once imported TensorFlow, 400 MB, to watch ops that could not be there
-    import subprocess
-
     program = (
         "import sys, tenure\nkept = []\n"
         "report = tenure.soak(lambda: kept.append(bytearray(20_000)), 30)\n"

@@ -9,7 +9,6 @@ import inspect
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -141,7 +140,7 @@ def _tell(failed: TargetFailed) -> None:
             "leave sys.exit to the program's main part.\n"
         )
     elif cause is not None:
-        sys.stderr.write(_users_traceback(cause))
+        _show_traceback(cause)
 
 
 def _no_option(word: str) -> str:
@@ -206,7 +205,7 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
     except KeyboardInterrupt:
         _fail(f"stopped by Ctrl-C while {where} was imported")
     except BaseException as error:
-        sys.stderr.write(_users_traceback(error))
+        _show_traceback(error)
         _fail(f"{where} can't be imported: {type(error).__name__}: {error}")
     found: Any = module
     for part in name.split("."):
@@ -221,7 +220,7 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
         except KeyboardInterrupt:
             _fail(f"stopped by Ctrl-C while {target} was made")
         except BaseException as error:
-            sys.stderr.write(_users_traceback(error))
+            _show_traceback(error)
             _fail(f"{target} can't be made without arguments: {type(error).__name__}: {error}")
     if not callable(found):
         _fail(f"{target} is {type(found).__name__}, not a function")
@@ -288,13 +287,10 @@ def _helper(module: ModuleType, name: str | None, target: str) -> Callable[[], A
     return found  # type: ignore[no-any-return]
 
 
-def _users_traceback(error: BaseException) -> str:
-    """The traceback from the first frame that is not tenure's or the import system's own."""
-    frames = error.__traceback__
-    own = str(Path(__file__).resolve().parents[1]) + os.sep
-    while frames is not None and (frames.tb_frame.f_code.co_filename.startswith((own, "<frozen importlib"))):
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
+def _show_traceback(error: BaseException) -> None:
+    from tenure.explain.soak import users_traceback
+
+    sys.stderr.write(users_traceback(error))
 
 
 def _fail(sentence: str) -> NoReturn:

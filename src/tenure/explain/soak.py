@@ -11,13 +11,16 @@ import contextlib
 import gc
 import inspect
 import itertools
+import os
 import statistics
+import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tenure.explain import populations
 from tenure.explain.autopsy import Autopsy
@@ -29,7 +32,7 @@ from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot, rooted
 from tenure.records import Report
 
-__all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak"]
+__all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak", "users_traceback"]
 
 
 _CYCLES = 60
@@ -178,7 +181,7 @@ def soak(
     `births`, when it was started before the target was imported, also knows the lines of what the import made.
     `stored` gives the form of the report that goes into the recording (without values of arguments, say). Raises
     TargetFailed, with the report so far, when the target, the setup or the teardown raises or asks to exit; ValueError
-    for fewer than 1 cycle. Ctrl-C ends the soak early.
+    for fewer than 1 cycle. Ctrl-C ends the soak early. A child that the target forks ends when it leaves the target.
     """
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth")
@@ -227,14 +230,41 @@ def soak(
 
 
 def _failure(action: Callable[[], None]) -> BaseException | None:
-    """What the action raised, whatever it is; Ctrl-C passes."""
+    """What the action raised, whatever it is; Ctrl-C passes. A child that the action forked ends here."""
+    pid = os.getpid()
     try:
         action()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
+        if os.getpid() != pid:
+            _end_child(error)
+        if isinstance(error, KeyboardInterrupt):
+            raise
         return error
+    if os.getpid() != pid:
+        _end_child(None)
     return None
+
+
+def _end_child(failure: BaseException | None) -> NoReturn:
+    """Ends a process that the program forked as if it ended there: the soak, its report and its files are the parent's.
+
+    Not by `sys.exit`, which would run what the parent has registered for its own end.
+    """
+    if failure is not None and not (isinstance(failure, SystemExit) and not isinstance(failure.code, str)):
+        sys.stderr.write(f"{failure}\n" if isinstance(failure, SystemExit) else users_traceback(failure))
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0 if failure is None else _status(failure) & 0xFF)
+
+
+def users_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not tenure's or the import system's own."""
+    frames = error.__traceback__
+    own = str(Path(__file__).resolve().parents[1]) + os.sep
+    while frames is not None and (frames.tb_frame.f_code.co_filename.startswith((own, "<frozen importlib"))):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
 
 
 def _status(failure: BaseException) -> int:
