@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import gc
 import importlib.util
@@ -297,6 +298,36 @@ def test_what_only_the_target_itself_holds(
     monkeypatch.setitem(sys.modules, "maker", module)
     report = soak(getattr(module, make)(), 40)
     assert holder_of(report) == (held[0], "maker.py", held[1])
+
+
+REQUEST: contextvars.ContextVar[list[object] | None] = contextvars.ContextVar("request", default=None)
+
+
+def grow_request() -> None:
+    if REQUEST.get() is None:
+        REQUEST.set([])
+    REQUEST.get().append(bytearray(20_000))  # type: ignore[union-attr]
+
+
+async def grow_request_async() -> None:
+    grow_request()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="each call has a context of its own")
+@pytest.mark.parametrize("target", [grow_request, grow_request_async])
+def test_a_context_variable_is_a_holder(target: Callable[[], Any]) -> None:
+    report = contextvars.copy_context().run(soak, target, 40)
+    assert holder_of(report)[0] == "context variable 'request' > [*]"
+
+
+def test_finalizers_that_pile_up_are_a_holder() -> None:
+    def save(data: object) -> None:
+        pass
+
+    watched = Callable_()
+    report = soak(lambda: weakref.finalize(watched, save, bytearray(20_000)) and None, 40)
+    text = f"finalizer {save.__qualname__} (test_soak_api.py:{save.__code__.co_firstlineno})"
+    assert holder_of(report)[0] == text
 
 
 FORKS = """

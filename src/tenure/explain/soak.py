@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import inspect
 import itertools
@@ -194,7 +195,7 @@ def soak(
     try:
         part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
         if failure is None:
-            with _Caller(function) as call, rooted(function), contextlib.suppress(KeyboardInterrupt):
+            with _Caller(function) as call, rooted(function, call.context), contextlib.suppress(KeyboardInterrupt):
                 part = "the target"
                 if cycles is None and seconds is not None:
                     spent: list[float] = []
@@ -282,6 +283,7 @@ class _Caller:
         # One event loop for all calls where Python has it (3.11): a loop a call would be the soak's own cost.
         runner: Any = getattr(asyncio, "Runner", None)
         self._runner = runner() if runner is not None and inspect.iscoroutinefunction(function) else None
+        self.context = contextvars.copy_context()  # of all calls that run in the loop
 
     def __enter__(self) -> _Caller:
         return self
@@ -294,7 +296,7 @@ class _Caller:
         result = self._function(index) if self._takes_index else self._function()
         if inspect.iscoroutine(result):
             if self._runner is not None:
-                self._runner.run(result)
+                self._runner.run(result, context=self.context)
             else:
                 asyncio.run(result)
 

@@ -7,10 +7,14 @@ type; their keys are the same in each walk of one process.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import inspect
+import os
+import signal
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -134,17 +138,20 @@ def use_frames(frames: Sequence[heap.Root]) -> None:
 
 
 _target: object = None
+_contexts: tuple[contextvars.Context, ...] = ()
 
 
 @contextlib.contextmanager
-def rooted(target: object) -> Iterator[None]:
-    """While it lasts, what only this callable reaches is the user's: its globals, its closure, what it is bound to."""
-    global _target
-    before, _target = _target, target
+def rooted(target: object, *contexts: contextvars.Context) -> Iterator[None]:
+    """While it lasts, what only this callable reaches is the user's: its globals, its closure, what it is bound to, the
+    variables of the contexts that it runs in."""
+    global _target, _contexts
+    before = _target, _contexts
+    _target, _contexts = target, contexts
     try:
         yield
     finally:
-        _target = before
+        _target, _contexts = before
 
 
 def roots() -> tuple[list[heap.Root], dict[str, Any]]:
@@ -163,30 +170,62 @@ def roots() -> tuple[list[heap.Root], dict[str, Any]]:
         containers, _ = read(registries.registry_objects, "TensorFlow's registries")
         listed += [heap.Root(label, container, 2) for label, container in containers or ()]
     fixed: dict[str, Any] = {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
-    thing = _target.__self__ if isinstance(_target, types.MethodType) else _target
-    if thing is not None and not _by_name(thing) and not heap.reachable(listed, [thing], **fixed):
-        listed.append(heap.Root(f"target {getattr(thing, '__qualname__', type(thing).__qualname__)}", thing, 0))
+    listed += _late_roots()
     return listed, fixed
 
 
 def _namespace(target: object) -> dict[str, Any] | None:
     """The globals of the function that a call of the target runs; None for what is not written in Python."""
-    while isinstance(target, (functools.partial, types.MethodType)):
-        target = target.func if isinstance(target, functools.partial) else target.__func__
-    function = target
-    with contextlib.suppress(ValueError):  # wrapped in itself
-        function = inspect.unwrap(target) if callable(target) else target
+    function = _function(target)
     if not isinstance(function, types.FunctionType):
         function = inspect.getattr_static(type(function), "__call__", None)
     return function.__globals__ if isinstance(function, types.FunctionType) else None
 
 
-def _by_name(thing: object) -> bool:
-    """Whether a module leads to a function or class by its own name, as to most: then no walk has to look for it."""
-    found: object = sys.modules.get(str(getattr(thing, "__module__", "")))
-    for name in str(getattr(thing, "__qualname__", "?")).split("."):
-        found = inspect.getattr_static(found, name, None)
-    return found is thing
+def _function(callback: object) -> object:
+    """What is called in the end, past partials, methods and wrappers."""
+    while isinstance(callback, (functools.partial, types.MethodType)):
+        callback = callback.func if isinstance(callback, functools.partial) else callback.__func__
+    with contextlib.suppress(ValueError):  # wrapped in itself
+        return inspect.unwrap(callback) if callable(callback) else callback
+    return callback
+
+
+def _late_roots() -> list[heap.Root]:
+    """What the interpreter holds for the user: it is named so where no module or frame holds it too."""
+    held: list[tuple[str, object]] = []
+    if _target is not None:
+        thing = _target.__self__ if isinstance(_target, types.MethodType) else _target
+        held.append((f"target {getattr(thing, '__qualname__', type(thing).__qualname__)}", thing))
+    for context in (contextvars.copy_context(), *_contexts):
+        held += [(f"context variable '{variable.name}'", value) for variable, value in context.items()]
+    for number in signal.valid_signals():
+        handler = signal.getsignal(number)
+        if callable(handler):
+            held.append((f"signal handler of {signal.Signals(number).name}", handler))
+    for info in _finalizers():
+        file = getattr(getattr(_function(info.func), "__code__", None), "co_filename", None)
+        if file is None or retention.user_file(file):  # Keras has one for each of many tensors
+            held += [(f"finalizer {_place(info.func)}", part) for part in (info.func, info.args, info.kwargs) if part]
+    return [heap.Root(label, thing, 0, late=True) for label, thing in held if not isinstance(thing, _ATOMS)]
+
+
+_ATOMS = (str, int, float, bool, type(None))
+
+
+def _finalizers() -> list[Any]:
+    """What `weakref.finalize` keeps, each with `func`, `args` and `kwargs`; empty where Python keeps it otherwise."""
+    registry = getattr(weakref.finalize, "_registry", None)
+    found = list(registry.values()) if isinstance(registry, dict) else []
+    return [info for info in found if hasattr(info, "func") and hasattr(info, "args") and hasattr(info, "kwargs")]
+
+
+def _place(callback: object) -> str:
+    """A function and where it is, in short: `save (train.py:12)`."""
+    function = _function(callback)
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
 
 
 def take(tick: int, cut: Sequence[object] = ()) -> Snapshot:

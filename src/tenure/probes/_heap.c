@@ -26,6 +26,7 @@ enum { F_GC = 1, F_ISGC = 2, F_SELECT = 4, F_ARRAY = 8, F_BYTES = 16, F_STR = 32
 enum { UNNAMED = F_FUNC | F_TYPE | F_STR };
 enum { WANT_GROUPS = 1, WANT_PATHS = 2, WANT_UNREACHED = 4 };
 enum { MAIN, HIDDEN, NATIVE, GARBAGE, RETAIN };
+enum { LATE = 3 }; /* a root of tier 0 that starts when the others have been walked to exhaustion */
 enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 
 #define NONE UINT32_MAX
@@ -784,10 +785,10 @@ static int run(Walk *w)
     }
 }
 
-static int start_roots(Walk *w, PyObject *objects, const char *tiers)
+static int start_roots(Walk *w, PyObject *objects, const char *tiers, int tier)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
-        if (tiers[i] != w->tier) continue;
+        if (tiers[i] != tier) continue;
         PyObject *o = PyTuple_GET_ITEM(objects, i);
         Special *s = special(w->special, w->m_special, o);
         int barrier = s->what == SPECIAL_BARRIER;
@@ -1086,8 +1087,8 @@ static PyObject *walk(PyObject *self, PyObject *args)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < n_roots; i++)
-        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(labels, i)) || (unsigned char)PyBytes_AS_STRING(tiers)[i] > 2) {
-            PyErr_SetString(PyExc_ValueError, "a label must be a str, a tier 0, 1 or 2");
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(labels, i)) || (unsigned char)PyBytes_AS_STRING(tiers)[i] > LATE) {
+            PyErr_SetString(PyExc_ValueError, "a label must be a str, a tier 0, 1, 2 or late");
             return NULL;
         }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(select_types); i++)
@@ -1125,13 +1126,14 @@ static PyObject *walk(PyObject *self, PyObject *args)
     size_t start[6] = {0, 0, 0, 0, 0, SIZE_MAX};
     for (w->tier = 0; w->tier < 3; w->tier++) {
         start[w->tier] = w->tail;
-        if (start_roots(w, objects, PyBytes_AS_STRING(tiers)) || drain(w)) goto failed;
+        if (start_roots(w, objects, PyBytes_AS_STRING(tiers), w->tier) || drain(w)) goto failed;
         if (w->tier == 1) {
             if (run_to(w, w->tail)) goto failed;
             for (size_t i = 0; i < w->n_deferred; i++)
                 if (expand(w, w->deferred[i], 1)) goto failed;
         }
         if (run(w)) goto failed;
+        if (w->tier == 0 && (start_roots(w, objects, PyBytes_AS_STRING(tiers), LATE) || run(w))) goto failed;
     }
     size_t reached = w->tail, edges = w->edges;
     start[3] = start[4] = reached;

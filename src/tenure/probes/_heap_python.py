@@ -20,6 +20,7 @@ __all__ = ["array_facts", "fork", "walk"]
 
 WANT_GROUPS, WANT_PATHS, WANT_UNREACHED = 1, 2, 4
 MAIN, HIDDEN, NATIVE, GARBAGE, RETAIN = range(5)
+LATE = 3
 GC, SELECT, ARRAY, LARGE, DICT, FUNC, TYPE, PLAIN, HAS_DICT, DICT_SUB, STR = (1 << i for i in range(11))
 UNNAMED = FUNC | TYPE | STR
 PAYLOAD, LABELS_MAX, GROUPS_MAX, RECURSION, HOLDERS, ORDINALS = 512, 256, 1 << 20, 4, 8, 64
@@ -472,18 +473,25 @@ def _walk_tiers(
     starts = []
     for w.tier in range(3):
         starts.append(len(w.objects))
-        for i, o in enumerate(objects):
-            if tiers[i] != w.tier or (id(o) in w.seen and id(o) not in barred):
-                continue
-            barrier = id(o) in barred
-            barred.discard(id(o))
-            w.start(o, -1 - i, barrier and w.tier < 2 and type(o) is dict)
+        _start_roots(w, objects, tiers, barred, w.tier)
         if w.tier == 1:
             w.run_to(len(w.objects))
             for node in w.deferred:
                 w.expand(node, waited=True)
         w.run()
+        if w.tier == 0:
+            _start_roots(w, objects, tiers, barred, LATE)
+            w.run()
     return [*starts, len(w.objects), len(w.objects)]
+
+
+def _start_roots(w: _Walk, objects: tuple[object, ...], tiers: bytes, barred: set[int], tier: int) -> None:
+    for i, o in enumerate(objects):
+        if tiers[i] != tier or (id(o) in w.seen and id(o) not in barred):
+            continue
+        barrier = id(o) in barred
+        barred.discard(id(o))
+        w.start(o, -1 - i, barrier and w.tier < 2 and type(o) is dict)
 
 
 def _keep(w: _Walk, targets: tuple[object, ...]) -> list[tuple[int, int, list[object]]]:

@@ -69,17 +69,23 @@ _SIZED = (
     *(dict, set, frozenset, list, bytearray, str, int, type, deque, OrderedDict),
     *(GeneratorType, CoroutineType, AsyncGeneratorType, FrameType, CodeType),
 )
+_LATE = 3
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULE_DICT = vars(ModuleType)["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a walk starts. Tier 0: the user's modules and frames, 1: libraries, 2: registries of the framework."""
+    """Where a walk starts. Tier 0: the user's modules and frames, 1: libraries, 2: registries of the framework.
+
+    `late`, in tier 0: only when what the other roots of the tier reach has been walked to exhaustion. What such a root
+    (a signal's handler, a context variable) shares with the user's modules is told by their names.
+    """
 
     label: str
     obj: object
     tier: int
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +269,7 @@ def _run(
         hidden += tuple(_own_locals(sys._getframe()))
     request = (
         tuple(root.obj for root in roots),
-        bytes(root.tier for root in roots),
+        bytes(_LATE if root.late else root.tier for root in roots),
         labels,
         tuple(user_globals),
         _user_names(barriers, roots, user_globals),
