@@ -57,6 +57,17 @@ def test_the_topmost_group_that_multiplies_is_found_with_all_below_it() -> None:
     assert top.trend.steady and not top.single
 
 
+def test_what_came_once_with_the_first_things_is_not_in_the_rate() -> None:
+    # a class that the first tensor's shape brought: 40 KB that have stood since
+    made = []
+    for tick, n in ((10, 10), (20, 20), (33, 33), (40, 40)):
+        shapes = (0, 0) if tick == 10 else (2, 40_000)
+        made.append(snapshot(tick, [1, 1, n, shapes[0], 1, 64], [500, 56, 1000 * n, shapes[1], 4000, 64000]))
+    (top,) = growing(made, TREE)
+    assert top.trend.rate == pytest.approx(1000)
+    assert top.bytes == (10_000, 20_000, 33_000, 40_000)
+
+
 def test_what_did_not_grow_in_one_window_is_left_out() -> None:
     assert growing(run({10: 10, 20: 20, 33: 20, 40: 40}), TREE) == []
 

@@ -320,6 +320,51 @@ def test_a_context_variable_is_a_holder(target: Callable[[], Any]) -> None:
     assert holder_of(report)[0] == "context variable 'request' > [*]"
 
 
+LINKED = """
+class Node:
+    def __init__(self, data, next=None):
+        self.data, self.next = data, next
+head = first = last = None
+def at_head():
+    global head
+    head = Node(bytearray(20_000), head)
+def at_tail():
+    global first, last
+    node = Node(bytearray(20_000))
+    if first is None:
+        first = last = node
+    else:
+        last.next = node
+        last = node
+def many():
+    global head
+    for _ in range(50):
+        head = Node(bytearray(2_000), head)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "objects", "size"),
+    [
+        ("at_head", "linked.head.next[...]", 1, 20_113),
+        ("at_tail", "linked.first.next[...]", 1, 20_113),
+        ("many", "linked.head.next[...]", 50, 50 * 2_113),
+    ],
+)
+def test_a_linked_list_is_one_population(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, objects: int, size: int
+) -> None:
+    (tmp_path / "linked.py").write_text(LINKED)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("linked")
+    monkeypatch.setitem(sys.modules, "linked", module)
+    report = soak(getattr(module, name), 60)
+    assert holder_of(report)[0] == text
+    found = report.findings[0]
+    assert found.objects_per_tick == objects
+    assert found.bytes_per_tick == pytest.approx(size, rel=0.005)
+
+
 def test_finalizers_that_pile_up_are_a_holder() -> None:
     def save(data: object) -> None:
         pass

@@ -65,9 +65,56 @@ def name_path(root_label: str, objects: Sequence[object], target: object) -> lis
         added, place = _registered(chain, place)
         steps.extend(added)
     while place < len(chain) - 1:
+        if chain[place + 1] is ...:  # the walk has left out the middle of a long path
+            steps.append(_MORE)
+            place += 2
+            continue
         added, place = _edge(chain, place, steps)
         steps.extend(added)
-    return steps
+    return _folded(steps)
+
+
+_MORE = Step("[...]", "more")
+_REPEATS = 4  # a node's `.parent.parent` is a place, `.next.next.next.next` a list
+_LONGEST_UNIT = 4
+_FIRST_STEPS, _LAST_STEPS = 14, 6
+_LONGEST = 160  # characters
+
+
+def _folded(steps: list[Step]) -> list[Step]:
+    """The steps of a linked structure once, with `[...]` for its repeats: `head.next[...]`."""
+    folded: list[Step] = []
+    at = 0
+    while at < len(steps):
+        unit, repeats = _repeated(steps, at)
+        folded += steps[at : at + unit]
+        at += unit * repeats
+        if repeats > 1:
+            folded.append(_MORE)
+            passed = {_MORE.text, *(step.text for step in steps[at - unit : at])}
+            while at < len(steps) and steps[at].text in passed:
+                if steps[at] is _MORE:  # what follows begins somewhere in the repeats, in a node's `__dict__` perhaps
+                    at = max((i for i in range(at, len(steps)) if steps[i].text in passed), default=at)
+                at += 1
+    if len(folded) > _FIRST_STEPS + _LAST_STEPS:
+        return [*folded[:_FIRST_STEPS], _MORE, *folded[-_LAST_STEPS:]]
+    return folded
+
+
+def _repeated(steps: list[Step], at: int) -> tuple[int, int]:
+    """How long the unit is that repeats from here on, and how often; (1, 1) where none does."""
+    for unit in range(1, _LONGEST_UNIT + 1):
+        repeats = 1
+        while _alike(steps, at, at + unit * repeats, unit):
+            repeats += 1
+        if repeats >= _REPEATS:
+            return unit, repeats
+    return 1, 1
+
+
+def _alike(steps: list[Step], here: int, there: int, unit: int) -> bool:
+    pairs = zip(steps[here : here + unit], steps[there : there + unit], strict=False)
+    return there + unit <= len(steps) and all((a.kind, a.text) == (b.kind, b.text) for a, b in pairs)
 
 
 _VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<line>[0-9]+)")
@@ -103,7 +150,7 @@ def path_text(steps: Sequence[Step]) -> str:
         else:
             text += f".{step.text}" if step.kind == "name" else step.text
         after_word = step.word and step.kind != "module"
-    return text
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 5 // 8]}...{text[3 - _LONGEST * 3 // 8 :]}"
 
 
 # -- naming one edge -------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 #define RING 64               /* references between prefetch and use */
 #define ORDINALS 64           /* inline attributes with a group of their own */
 #define HOLDERS 8
+#define PATH_FIRST 48         /* objects of a longer path than both: the rest is left out, an Ellipsis stands for it */
+#define PATH_LAST 16
 #define PAYLOAD 512
 #define LABELS_MAX 256        /* a namespace with more names than this is a table, unless it is a user's module */
 #define GROUPS_MAX (1u << 20)
@@ -80,7 +82,8 @@ typedef struct {
     PyObject **obj;
     uint32_t *parent, *group;
     size_t head, tail, room;
-    uint32_t *deferred, *found;
+    uint32_t *deferred, *found, *top;
+    uint8_t *depth;
     size_t n_deferred, m_deferred, n_found, m_found;
     Entry ring[RING];
     unsigned ring_head, ring_n;
@@ -869,19 +872,37 @@ static int split_unreached(Walk *w, PyObject *all, size_t *garbage_start)
 
 /* ---- results ---- */
 
+/* `depth`: how many steps from its root, at most 255; `top`: the ancestor at the end of the path's first PATH_FIRST steps.
+ * Without them each of a linked list's things would be asked for all that come before it. */
+static int measure_paths(Walk *w)
+{
+    if (!(w->depth = zeroed(w, w->tail)) || !(w->top = zeroed(w, w->tail * sizeof(uint32_t)))) return -1;
+    for (size_t i = 0; i < w->tail; i++) {
+        uint32_t parent = w->parent[i];
+        unsigned depth = parent & ROOT ? 0 : w->depth[parent] + 1u;
+        w->depth[i] = depth > 255 ? 255 : (uint8_t)depth;
+        w->top[i] = depth < PATH_FIRST ? (uint32_t)i : w->top[parent];
+    }
+    return 0;
+}
+
 static PyObject *path_to(Walk *w, uint32_t node, int include, Py_ssize_t *root)
 {
-    Py_ssize_t n = include;
-    uint32_t i = node;
-    while (!(w->parent[i] & ROOT)) {
-        i = w->parent[i];
-        n++;
-    }
+    uint32_t i = w->top[node], end = include || w->parent[node] & ROOT ? node : w->parent[node];
+    while (!(w->parent[i] & ROOT)) i = w->parent[i];
     *root = w->parent[i] == NONE ? -1 : (Py_ssize_t)(w->parent[i] & ~ROOT);
-    if (!(w->want & WANT_PATHS)) n = 0;
+    int none = !(w->want & WANT_PATHS) || (!include && w->parent[node] & ROOT);
+    int cut = w->depth[end] >= PATH_FIRST + PATH_LAST;
+    Py_ssize_t n = none ? 0 : cut ? PATH_FIRST + 1 + PATH_LAST : w->depth[end] + 1;
     PyObject *path = PyTuple_New(n);
-    if (!path) return NULL;
-    for (i = include ? node : w->parent[node]; n--; i = w->parent[i]) PyTuple_SET_ITEM(path, n, Py_NewRef(w->obj[i]));
+    if (!path || none) return path;
+    for (i = end; n--; i = w->parent[i]) {
+        if (cut && n == PATH_FIRST) {
+            PyTuple_SET_ITEM(path, n--, Py_NewRef(Py_Ellipsis));
+            i = w->top[end];
+        }
+        PyTuple_SET_ITEM(path, n, Py_NewRef(w->obj[i]));
+    }
     return path;
 }
 
@@ -916,6 +937,7 @@ static PyObject *found_result(Walk *w, const size_t *start)
         for (uint64_t j = 0; j < s->most && j < s->seen; j++)
             if (add_index(w, &w->found, &w->n_found, &w->m_found, s->node[j])) return PyErr_NoMemory();
     }
+    if (w->n_found && measure_paths(w)) return PyErr_NoMemory();
     if (w->n_found) qsort(w->found, w->n_found, sizeof(uint32_t), by_index);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < w->n_found; i++) {
@@ -997,6 +1019,8 @@ static void free_walk(Walk *w)
     free(w->group);
     free(w->deferred);
     free(w->found);
+    free(w->top);
+    free(w->depth);
     free(w->slots);
     free(w->info);
     free(w->groups);

@@ -23,6 +23,7 @@ MAIN, HIDDEN, NATIVE, GARBAGE, RETAIN = range(5)
 LATE = 3
 GC, SELECT, ARRAY, LARGE, DICT, FUNC, TYPE, PLAIN, HAS_DICT, DICT_SUB, STR = (1 << i for i in range(11))
 UNNAMED = FUNC | TYPE | STR
+PATH_FIRST, PATH_LAST = 48, 16
 PAYLOAD, LABELS_MAX, GROUPS_MAX, RECURSION, HOLDERS, ORDINALS = 512, 256, 1 << 20, 4, 8, 64
 DEPTH = (32, 8, 8, 8, 8)
 UNLABELLED, NAMES, NUMBERS = range(3)
@@ -541,24 +542,49 @@ def _split(
     return native, garbage
 
 
-def _path(w: _Walk, node: int, include: bool) -> tuple[int, tuple[object, ...]]:
-    steps = [node] if include else []
-    while (parent := w.parents[node]) >= 0:
-        node = parent
+def _measure_paths(w: _Walk) -> list[tuple[int, int]]:
+    """Each node's depth, and the ancestor at the end of its path's first steps."""
+    measured: list[tuple[int, int]] = []
+    for node, parent in enumerate(w.parents):
+        depth = 0 if parent < 0 else measured[parent][0] + 1
+        measured.append((depth, node if depth < PATH_FIRST else measured[parent][1]))
+    return measured
+
+
+def _path(w: _Walk, node: int, include: bool, measured: list[tuple[int, int]]) -> tuple[int, tuple[object, ...]]:
+    top = measured[node][1]
+    root = w.parents[_up(w, top)[-1]]
+    root = -1 if root == NO_ROOT else -1 - root
+    end = node if include else w.parents[node]
+    if not w.want & WANT_PATHS or end < 0:
+        return root, ()
+    last: list[int] = []
+    while measured[end][0] >= PATH_FIRST and len(last) < PATH_LAST:
+        last.append(end)
+        end = w.parents[end]
+    cut = measured[end][0] >= PATH_FIRST
+    first = _up(w, top if cut else end)
+    objects = w.objects
+    return root, (*(objects[i] for i in first[::-1]), *(...,) * cut, *(objects[i] for i in last[::-1]))
+
+
+def _up(w: _Walk, node: int) -> list[int]:
+    steps = [node]
+    while (node := w.parents[node]) >= 0:
         steps.append(node)
-    root = -1 if parent == NO_ROOT else -1 - parent
-    return root, tuple(w.objects[i] for i in reversed(steps)) if w.want & WANT_PATHS else ()
+    return steps
 
 
 def _found(w: _Walk, starts: list[int]) -> list[tuple[Any, ...]]:
     samples = w.groups.samples.values() if w.groups is not None else ()
     result = []
+    measured = _measure_paths(w)
     for node in sorted({*w.found, *chain.from_iterable(samples)}):
         o = w.objects[node]
         tier = sum(node >= start for start in starts[1:])
         group = w.group[node] if w.groups is not None and tier < 3 else -1
-        root, path = _path(w, node, False)
-        holders = tuple(_path(w, holder, True) for holder in w.selected.get(id(o), ()))
+        root, path = _path(w, node, False, measured)
+        holders = tuple(_path(w, holder, True, measured) for holder in w.selected.get(id(o), ()))
         result.append((o, group, tier, root, path, holders))
     return result
 

@@ -122,7 +122,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One object that refers directly to a selected one: the last of `path`, which starts with the root's object."""
+    """One object that refers directly to a selected one: the last of `path`, which starts with the root's object.
+
+    Of a path of over 64 objects (a linked list) the first 48 and the last 16 are there, with an Ellipsis between them.
+    """
 
     root: str
     path: tuple[object, ...]
@@ -130,7 +133,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A selected object. `path` goes from the root's object to the direct holder; it is empty for a root.
+    """A selected object. `path` goes from the root's object to the direct holder, as in `Holding`; empty for a root.
 
     `tier` 0 to 2: of the walk; 3: not reached but referred to from outside (native code holds it); 4: garbage. `group`
     is an index into the groups or -1. `holders` is there for objects selected by id: up to eight, the first on `path`.
