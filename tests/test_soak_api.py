@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextvars
 import functools
 import gc
 import importlib.util
+import re
 import subprocess
 import sys
 import threading
@@ -318,6 +320,55 @@ async def grow_request_async() -> None:
 def test_a_context_variable_is_a_holder(target: Callable[[], Any]) -> None:
     report = contextvars.copy_context().run(soak, target, 40)
     assert holder_of(report)[0] == "context variable 'request' > [*]"
+
+
+@pytest.mark.parametrize("every", [3, 7, 10])
+@pytest.mark.parametrize("cycles", [60, 120])
+def test_what_grows_at_some_ticks_only_is_found(every: int, cycles: int) -> None:
+    module = sys.modules[__name__]
+    module.kept = []  # type: ignore[attr-defined]
+
+    def target(i: int) -> None:
+        data = bytearray(100_000)
+        if i % every == 0:
+            module.kept.append(data)  # type: ignore[attr-defined]
+
+    try:
+        report = soak(target, cycles)
+        assert holder_of(report)[0] == "test_soak_api.kept[*]"
+        assert report.findings[0].bytes_per_tick == pytest.approx(100_000 / every, rel=0.25)
+        assert report.growth is not None and report.growth.low > 0
+    finally:
+        del module.kept  # type: ignore[attr-defined]
+
+
+def test_what_came_too_seldom_to_tell_says_how_long_would_decide() -> None:
+    module = sys.modules[__name__]
+
+    def run(cycles: int) -> Report:
+        module.kept = []  # type: ignore[attr-defined]
+        return soak(lambda i: module.kept.append(bytearray(100_000)) if i % 15 == 0 else None, cycles)  # type: ignore[attr-defined]
+
+    try:
+        report = run(60)
+        assert report.verdict == "inconclusive"
+        needed = re.search(r"about every 1\d ticks, too seldom to tell; (\d+) cycles would decide", report.why)
+        assert needed is not None, report.why
+        assert run(int(needed[1])).verdict == "leak"
+    finally:
+        del module.kept  # type: ignore[attr-defined]
+
+
+def test_what_fills_up_is_flat() -> None:
+    module = sys.modules[__name__]
+    for most in (5, 20, 30):
+        module.kept = collections.deque(maxlen=most)  # type: ignore[attr-defined]
+        try:
+            for cycles in (15, 60):
+                report = soak(lambda: module.kept.append(bytearray(100_000)), cycles)  # type: ignore[attr-defined]
+                assert report.verdict == "flat" or most > cycles, (most, cycles, report.why)
+        finally:
+            del module.kept  # type: ignore[attr-defined]
 
 
 LINKED = """

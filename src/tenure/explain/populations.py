@@ -6,6 +6,7 @@ kinds. The samples are dropped before the function returns.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from tenure.explain.evidence import Garbage, Population
-from tenure.explain.growth import Trend, trend
+from tenure.explain.growth import Trend, spacing, sparse_trend, thirds, trend
 from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
 from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look, weigher
 from tenure.probes import heap, read
 from tenure.records import Birth, Changed, Holder
 
-__all__ = ["Top", "describe", "garbage", "growing", "held_tensors"]
+__all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom"]
 
 # Whose birth tells most about a population: the model before its variables, a variable before its tensors.
 _TELLING = (
@@ -82,6 +83,13 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
     more = np.all(np.diff(counts, axis=0) > 0, axis=0)
     larger = np.all(np.diff(sizes, axis=0) > 0, axis=0) & np.all(counts == counts[-1], axis=0)
     owner = _owners(tree, more, larger)
+    sparse = _sparse(ticks, counts)
+    if sparse.any():
+        above = np.zeros(len(owner), np.bool_)
+        for index in np.unique(owner[owner >= 0]):
+            above[_path(tree, int(index))] = True
+        sparse &= (owner < 0) & ~above
+        owner = np.maximum(owner, _owners(tree, sparse, np.zeros_like(sparse)))
     # What came with the first things of a kind (a library's class) and has stood since is no growth: 40 KB, measured.
     once = np.all(counts[1:] == counts[1], axis=0) & np.all(sizes[1:] == sizes[1], axis=0) & (counts[0] == 0)
     once &= len(snapshots) > 2
@@ -92,9 +100,14 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
         below = (owner == index) & ~once
         total = sizes[:, below].sum(axis=1)
         held = tensors[:, below].sum(axis=1)
-        single = not bool(more[index])
+        single = not bool(more[index] or sparse[index])
         told = trend(ticks, total.tolist())
-        if not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
+        if sparse[index]:
+            told = replace(
+                sparse_trend(ticks, counts[:, index].tolist()),
+                rate=float(total[-1] - total[0]) / (ticks[-1] - ticks[0]),
+            )
+        elif not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
             told = trend(ticks, counts[:, index].tolist())
             told = Trend(told.rises, told.steady, told.slowing, float(total[-1] - total[0]) / (ticks[-1] - ticks[0]))
         if told.rate < least:
@@ -112,6 +125,41 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
         )
     found.sort(key=lambda top: -top.trend.rate)
     return found[:_MOST_NAMED]
+
+
+def _sparse(ticks: Sequence[int], counts: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """The groups that rise steadily though not in each window: one more every seventh tick, say."""
+    steps = np.diff(counts, axis=0)
+    likely: np.ndarray[Any, np.dtype[np.bool_]] = np.all(steps >= 0, axis=0) & np.any(steps == 0, axis=0)
+    likely &= counts[-1] > counts[0]
+    for index in np.flatnonzero(likely):
+        told = sparse_trend(ticks, counts[:, index].tolist())
+        likely[index] = told.rises and told.steady and not told.slowing
+    return likely
+
+
+def seldom(snapshots: Sequence[Snapshot], tree: Tree, least: float) -> float | None:
+    """How many ticks lie between the rises of what may grow by `least` bytes a tick, too seldom for these windows to
+    tell; None where nothing does. Of what the user's own modules and frames hold."""
+    if len(snapshots) < 4:
+        return None
+    ticks = [s.tick for s in snapshots]
+    counts = np.stack([s.column(tree.keys, "counts") for s in snapshots])
+    sizes = np.stack([s.column(tree.keys, "bytes") for s in snapshots])
+    likely = np.all(np.diff(counts, axis=0) >= 0, axis=0) & (counts[-1] > counts[0]) & (tree.tiers == 0)
+    gaps = {int(index): spacing(ticks, counts[:, index].tolist()) for index in np.flatnonzero(likely)}
+    likely[[index for index, gap in gaps.items() if gap is None]] = False
+    owner = _owners(tree, likely, np.zeros_like(likely)) if likely.any() else np.full(len(likely), -1)
+    growth = (sizes[-1] - sizes[0]) / (ticks[-1] - ticks[0])
+    tops = [int(top) for top in np.unique(owner[owner >= 0]) if growth[owner == top].sum() >= least]
+    return max((gaps[top] or 0.0 for top in tops), default=None)
+
+
+def _path(tree: Tree, index: int) -> list[int]:
+    steps = [index]
+    while (index := int(tree.parents[index])) >= 0:
+        steps.append(index)
+    return steps
 
 
 def _owners(tree: Tree, more: np.ndarray[Any, np.dtype[np.bool_]], larger: np.ndarray[Any, np.dtype[np.bool_]]) -> Ints:
@@ -168,9 +216,10 @@ def _population(
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
     ticks = [s.tick for s in snapshots]
-    rates_by_window = [
-        (b - a) / (t2 - t1) for a, b, t1, t2 in zip(top.bytes, top.bytes[1:], ticks, ticks[1:], strict=False)
-    ]
+    at: Sequence[int] = range(len(ticks))
+    if any(a == b for a, b in itertools.pairwise(top.bytes)):
+        at = thirds(len(ticks))  # it grows at some ticks only
+    rates_by_window = [(top.bytes[b] - top.bytes[a]) / (ticks[b] - ticks[a]) for a, b in itertools.pairwise(at)]
     span = snapshots[-1].tick - snapshots[0].tick
     if not len(place):
         return _bare(top, span)

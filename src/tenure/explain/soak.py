@@ -49,6 +49,13 @@ def _decides(plan: FixedPlan) -> bool:
     return sum(mark > 0 for mark in plan.marks) > 3
 
 
+def _cycles_for(spacing: float, cycles: int, warmup: int | None) -> int:
+    """How many cycles, in tens and more than there were, make a third of the windows twice as long as what lies between
+    two rises."""
+    longer = (plan(more, warmup) for more in itertools.count(cycles // 10 * 10 + 10, 10))
+    return next(p.cycles for p in longer if len(p.marks) > 6 and p.marks[-1] - p.marks[0] >= 6 * spacing)
+
+
 class SoakWatching(Watching):
     """Watches a target that is called a known number of times: garbage is collected before each reading (unless the
     program has switched its collector off), and the tail of the cycles goes to the autopsy."""
@@ -67,6 +74,7 @@ class SoakWatching(Watching):
         self.follow(plan)
         self._asked_warmup = warmup
         self._suspected = False
+        self._seldom: float | None = None
         self._autopsy: Autopsy | None = None
         self._differential = True
 
@@ -86,6 +94,10 @@ class SoakWatching(Watching):
             # What grew is looked for after the last window, and that never came.
             why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
             return replace(verdict, verdict="inconclusive", why=why)
+        if verdict.verdict == "flat" and self._seldom is not None:
+            more = _cycles_for(self._seldom, self._plan.cycles, self._asked_warmup)
+            why = f"something came about every {self._seldom:.0f} ticks, too seldom to tell; {more} cycles would decide"
+            return replace(verdict, verdict="inconclusive", why=why)
         if verdict.verdict != "inconclusive" or len(self._used()) >= 4 or self._lost_readings:
             return verdict
         if _decides(self._plan):
@@ -102,6 +114,7 @@ class SoakWatching(Watching):
         looked = self._read(tick) if tick in plan.marks else None
         if looked is not None and tick == plan.marks[-1]:
             tops = populations.growing(self._used(), looked.tree)
+            self._seldom = populations.seldom(self._used(), looked.tree, self._min_growth)
             self._suspected = any(top.trend.rate >= self._min_growth / 4 for top in tops) or self._other_growth()
             if self._suspected:
                 self._begin_explaining(tick - plan.warmup)
