@@ -40,6 +40,7 @@ enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 #define PATH_FIRST 48         /* objects of a longer path than both: the rest is left out, an Ellipsis stands for it */
 #define PATH_LAST 16
 #define PAYLOAD 512
+#define FIELDS 64 /* objects of one record */
 #define LABELS_MAX 256        /* a namespace with more names than this is a table, unless it is a user's module */
 #define GROUPS_MAX (1u << 20)
 #define SIZE_LIMIT ((Py_ssize_t)1 << 40)
@@ -681,20 +682,62 @@ typedef struct {
     int flags;
 } Array;
 
+/* Where the objects of one record lie, in the order of the fields; a field that is itself an array of objects is left out */
+static void object_offsets(PyObject *descr, Py_ssize_t at, Py_ssize_t *offsets, int *n)
+{
+    int type_num = *(int *)((char *)descr + 28);
+    if (type_num == 17 && *n < FIELDS) offsets[(*n)++] = at;
+    if (type_num != 20) return;
+    PyObject *fields = PyObject_GetAttrString(descr, "fields"), *names = PyObject_GetAttrString(descr, "names");
+    for (Py_ssize_t i = 0; fields && names && PyTuple_Check(names) && i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *field = PyObject_GetItem(fields, PyTuple_GET_ITEM(names, i)); /* (dtype, offset) */
+        if (field && PyTuple_Check(field) && PyTuple_GET_SIZE(field) > 1)
+            object_offsets(PyTuple_GET_ITEM(field, 0), at + PyLong_AsSsize_t(PyTuple_GET_ITEM(field, 1)), offsets, n);
+        Py_XDECREF(field);
+    }
+    Py_XDECREF(fields);
+    Py_XDECREF(names);
+    PyErr_Clear();
+}
+
+/* What an array of objects or of records with objects holds: owned, contiguous. -1 when `each` says so. */
+static int array_objects(Array *a, int (*each)(PyObject *, void *), void *arg)
+{
+    int type_num = *(int *)((char *)a->descr + 28), n_offsets = 0;
+    if ((type_num != 17 && type_num != 20) || !(a->flags & 4) || !(a->flags & 3)) return 0;
+    Py_ssize_t offsets[FIELDS], n = 1, step = (Py_ssize_t)sizeof(PyObject *);
+    object_offsets(a->descr, 0, offsets, &n_offsets);
+    if (!n_offsets) return 0;
+    if (type_num == 20) {
+        PyObject *size = PyObject_GetAttrString(a->descr, "itemsize");
+        step = size ? PyLong_AsSsize_t(size) : -1;
+        Py_XDECREF(size);
+        PyErr_Clear();
+        if (step <= 0) return 0;
+    }
+    for (int i = 0; i < a->nd; i++) n *= a->dimensions[i];
+    for (Py_ssize_t i = 0; i < n; i++)
+        for (int j = 0; j < n_offsets; j++) {
+            PyObject *item;
+            memcpy(&item, a->data + i * step + offsets[j], sizeof item); /* a packed record's fields lie anywhere */
+            if (item && each(item, arg)) return -1;
+        }
+    return 0;
+}
+
+static int visit_item(PyObject *item, void *w) { return edge(w, item, NULL, 0); }
+
 static int visit_array(Walk *w, PyObject *o)
 {
     Array *a = (Array *)o;
     if (a->base && edge(w, a->base, NULL, 0)) return -1;
-    int type_num = *(int *)((char *)a->descr + 28);
-    if (type_num == 17 && a->flags & 4 && a->flags & 3) { /* objects, owned, contiguous */
-        Py_ssize_t n = 1;
-        for (int i = 0; i < a->nd; i++) n *= a->dimensions[i];
-        for (Py_ssize_t i = 0; i < n; i++) {
-            PyObject *item = ((PyObject **)a->data)[i];
-            if (item && edge(w, item, NULL, 0)) return -1;
-        }
-    }
-    return 0;
+    return array_objects(a, visit_item, w);
+}
+
+static int take_first(PyObject *item, void *first)
+{
+    *(PyObject **)first = item;
+    return -1;
 }
 
 /* 1 when the contents of a function or class are not the user's: they wait for tier 1 */
@@ -1219,8 +1262,8 @@ static PyObject *array_facts(PyObject *self, PyObject *o)
         PyErr_SetString(PyExc_TypeError, "not an array of the known layout");
         return NULL;
     }
-    int objects = *(int *)((char *)a->descr + 28) == 17 && a->flags & 4 && a->flags & 3;
-    PyObject *first = objects && a->nd == 1 && a->dimensions[0] ? *(PyObject **)a->data : NULL;
+    PyObject *first = NULL;
+    array_objects(a, take_first, &first);
     return Py_BuildValue("(OO)", a->base ? a->base : Py_None, first ? first : Py_None);
 }
 

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from types import FunctionType
 from typing import Any
@@ -24,6 +24,7 @@ LATE = 3
 GC, SELECT, ARRAY, LARGE, DICT, FUNC, TYPE, PLAIN, HAS_DICT, DICT_SUB, STR = (1 << i for i in range(11))
 UNNAMED = FUNC | TYPE | STR
 PATH_FIRST, PATH_LAST = 48, 16
+FIELDS = 64
 PAYLOAD, LABELS_MAX, GROUPS_MAX, RECURSION, HOLDERS, ORDINALS = 512, 256, 1 << 20, 4, 8, 64
 DEPTH = (32, 8, 8, 8, 8)
 UNLABELLED, NAMES, NUMBERS = range(3)
@@ -395,10 +396,29 @@ def _array_referents(o: Any, ndarray: Any) -> list[object]:
     attributes = ndarray.__dict__
     base = attributes["base"].__get__(o)
     refs = [] if base is None else [base]
-    flags = attributes["flags"].__get__(o)
-    if attributes["dtype"].__get__(o).num == 17 and flags.owndata and (flags.c_contiguous or flags.f_contiguous):
-        refs += attributes["view"](o, type=ndarray).ravel("K").tolist()
+    flags, dtype = attributes["flags"].__get__(o), attributes["dtype"].__get__(o)
+    if dtype.num in (17, 20) and flags.owndata and (flags.c_contiguous or flags.f_contiguous):
+        items = attributes["view"](o, type=ndarray).ravel("K")
+        refs += items.tolist() if dtype.num == 17 else _record_objects(items, dtype)
     return refs
+
+
+def _record_objects(records: Any, dtype: Any) -> list[object]:
+    """The objects in an array of records, record by record."""
+    columns = []
+    for path in [*_object_fields(dtype, ())][:FIELDS]:
+        column = records
+        for name in path:
+            column = column[name]
+        columns.append(column.tolist())
+    return [item for row in zip(*columns, strict=True) for item in row]
+
+
+def _object_fields(dtype: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if dtype.num == 17:
+        yield path
+    for name in dtype.names or ():
+        yield from _object_fields(dtype.fields[name][0], (*path, name))
 
 
 def array_facts(o: Any) -> tuple[object, object]:

@@ -7,10 +7,10 @@ and classes wait until tier 1, and no path leads through a barrier (a module, it
 roots of tier 2 are barriers, so that tiers 0 and 1 don't walk through a registry.
 
 References are those of `tp_traverse`, as the cyclic collector sees them: weak references are none. To them are added
-the `base` of a NumPy array and the contents of an array of objects. An array, bytes and text of 512 bytes and more, and
-objects of a selected type are things of their own although the collector does not know them; another atom (a float, a
-short text) counts for its container when nothing else refers to it. Bytes are shallow, as `sys.getsizeof` gives them
-unless a class overrides `__sizeof__`: no Python code runs during the walk.
+the `base` of a NumPy array and the contents of an array of objects or of records with objects. An array, bytes and text
+of 512 bytes and more, and objects of a selected type are things of their own although the collector does not know them;
+another atom (a float, a short text) counts for its container when nothing else refers to it. Bytes are shallow, as
+`sys.getsizeof` gives them unless a class overrides `__sizeof__`: no Python code runs during the walk.
 
 The C module walks with the GIL held, hence from any thread; its Python twin gives the same answer where the module
 could not be built, or with TENURE_PURE_PYTHON=1 in the environment.
@@ -360,9 +360,11 @@ def _array_test(numpy: Any) -> bool:
     owner, thing = numpy.empty(4), object()
     objects = numpy.empty(3, dtype=object)
     objects[0] = thing
+    records = numpy.array([(1, thing)], dtype=[("number", "i1"), ("thing", "O")])
     facts = _walker.array_facts
     try:
-        return facts(owner) == (None, None) and facts(owner[1:])[0] is owner and facts(objects)[1] is thing
+        plain = facts(owner) == (None, None) and facts(owner[1:])[0] is owner
+        return plain and facts(objects)[1] is thing and facts(records)[1] is thing
     except TypeError:
         return False
 
