@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import collections
 import contextvars
 import functools
 import gc
 import importlib.util
+import mmap
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -369,6 +372,52 @@ def test_what_fills_up_is_flat() -> None:
                 assert report.verdict == "flat" or most > cycles, (most, cycles, report.why)
         finally:
             del module.kept  # type: ignore[attr-defined]
+
+
+def keep_a_file(kept: list[Any], path: Path) -> None:
+    kept.append(path.open("rb"))
+
+
+def keep_a_mapping(kept: list[Any], path: Path) -> None:
+    with path.open("rb") as file:
+        kept.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def keep_a_socket(kept: list[Any], path: Path) -> None:
+    kept.append(socket.socket())
+
+
+def use_a_file(kept: list[Any], path: Path) -> None:
+    path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("target", "grown"),
+    [
+        (keep_a_file, {"open files"}),
+        (keep_a_mapping, {"open files", "mapped files"}),
+        (keep_a_socket, {"open sockets"}),
+        (use_a_file, set()),
+    ],
+)
+def test_what_stays_open_is_a_note(tmp_path: Path, target: Callable[..., None], grown: set[str]) -> None:
+    (tmp_path / "data").write_bytes(b"x" * 10_000)
+    kept: list[Any] = []
+    report = soak(lambda: target(kept, tmp_path / "data"), 40, record=tmp_path / "r.tenure")
+    for opened in kept:
+        opened.close()
+    assert {note.partition(" grow by 1 a tick: ")[0] for note in report.notes if " grow by " in note} == grown
+
+
+def test_exit_handlers_that_pile_up_are_a_note() -> None:
+    def save(data: object) -> None:
+        pass
+
+    try:
+        report = soak(lambda: atexit.register(save, bytearray(10)), 40)
+        assert [note for note in report.notes if note.startswith("exit handlers grow by 1 a tick: ")]
+    finally:
+        atexit.unregister(save)
 
 
 LINKED = """

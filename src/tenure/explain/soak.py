@@ -26,17 +26,28 @@ from typing import Any, NoReturn
 from tenure.explain import populations
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
+from tenure.explain.growth import sparse_trend, trend
 from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot, rooted
+from tenure.probes import process, read
 from tenure.records import Report
 
 __all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak", "users_traceback"]
 
 
 _CYCLES = 60
+# What becomes of things that are held open: they cost little memory, but their number has an end.
+_END = {
+    "exit handlers": "each keeps its function and arguments until the end (atexit.unregister)",
+    "mapped files": "each stays mapped while an array or mmap object lives (np.memmap, mmap.mmap)",
+    **dict.fromkeys(
+        ("open descriptors", "open files", "open pipes", "open sockets"),
+        "what opens them must close them, before the limit of the process is reached (ulimit -n)",
+    ),
+}
 
 
 def least_cycles(warmup: int | None = None) -> int:
@@ -75,6 +86,7 @@ class SoakWatching(Watching):
         self._asked_warmup = warmup
         self._suspected = False
         self._seldom: float | None = None
+        self._opened: dict[int, dict[str, int]] = {}
         self._autopsy: Autopsy | None = None
         self._differential = True
 
@@ -87,6 +99,14 @@ class SoakWatching(Watching):
 
     def _used(self) -> list[Snapshot]:
         return [s for tick, s in sorted(self._snapshots.items()) if self._plan.warmup <= tick <= self._plan.marks[-1]]
+
+    def _at_end(self) -> None:
+        ticks = [s.tick for s in self._used() if self._opened.get(s.tick)]
+        for kind in sorted({kind for tick in ticks for kind in self._opened[tick]}) if len(ticks) > 3 else ():
+            series = [float(self._opened[tick].get(kind, 0)) for tick in ticks]
+            told, sparse = trend(ticks, series), sparse_trend(ticks, series)
+            if told.steady or sparse.steady:
+                self._notes.append(f"{kind} grow by {round(told.rate, 2):g} a {self._unit}: {_END[kind]}")
 
     def _verdict(self) -> Verdict:
         verdict = super()._verdict()
@@ -140,6 +160,7 @@ class SoakWatching(Watching):
         self._snapshots[tick] = looked.snapshot
         # Read after the walk, so that what the first one leaves (its base) is not the program's growth.
         self._marks[tick] = self._sample(tick)
+        self._opened[tick] = read(process.opened, "open files")[0] or {}
         if not self._waterfall_start:
             self._waterfall_start = waterfall(
                 self._marks[tick], looked.snapshot.tensor_bytes, looked.snapshot.python_bytes
