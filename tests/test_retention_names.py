@@ -236,6 +236,19 @@ def test_a_short_chain_is_told_in_full_and_a_long_one_not(program: Program, dept
     assert path_text(steps_to(plant, target)) == expected
 
 
+def test_a_name_of_its_own_for_each_thing_reads_as_any(program: Program) -> None:
+    plant = program("""
+        import sys
+        here = sys.modules[__name__]
+        for number in range(8):
+            setattr(here, f"batch_{number}", [object()])
+    """)
+    paths = [steps_to(plant, getattr(plant, f"batch_{n}")[0]) for n in range(8)]
+    assert name_group(paths).text == "plant.*[*]"
+    assert name_group(paths[:1] * 4).text == "plant.batch_0[*]"
+    assert name_group(paths[:3]).text == "plant.batch_0[*]"
+
+
 def test_a_text_is_never_long() -> None:
     steps = [Step("module plant", "module", "plant"), *(Step(f".{'a' * 20}{n}", "attribute") for n in range(12))]
     text = path_text(steps)

@@ -374,6 +374,31 @@ def test_what_fills_up_is_flat() -> None:
             del module.kept  # type: ignore[attr-defined]
 
 
+NAMES = """
+import sys
+class Bag:
+    pass
+def in_module(i):
+    setattr(sys.modules[__name__], f"batch_{i}", bytearray(20_000))
+def in_class(i):
+    setattr(Bag, f"batch_{i}", [bytearray(20_000)])
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("in_module", "names.*"), ("in_class", "names.Bag.*")])
+def test_a_new_name_for_each_thing_is_one_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    (tmp_path / "names.py").write_text(NAMES)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("names")
+    monkeypatch.setitem(sys.modules, "names", module)
+    report = soak(getattr(module, name), 60)
+    assert holder_of(report)[0] == text
+    assert report.findings[0].objects_per_tick == 1
+    assert report.findings[0].bytes_per_tick == pytest.approx(20_100, rel=0.01)
+
+
 def keep_a_file(kept: list[Any], path: Path) -> None:
     kept.append(path.open("rb"))
 

@@ -8,7 +8,7 @@ import threading
 import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tenure.observe import sources
@@ -42,6 +42,7 @@ _LINES = 5  # the best line and four more: where else the container is filled
 def name_group(paths: Sequence[Sequence[Step]]) -> Holder:
     """One holder for several samples of a group that grows: a key that differs among them reads `[*]`, one that agrees
     stays. Its line is the one that fills the container whose keys differ most."""
+    paths = _with_any_name(paths)
     shapes = Counter(tuple((s.kind, "" if s.kind in _ITEMS else s.name) for s in path) for path in paths)
     if not shapes:
         raise ValueError("name_group needs the path of at least one sample")
@@ -58,6 +59,19 @@ def name_group(paths: Sequence[Sequence[Step]]) -> Holder:
             if different > most:
                 most, grows = different, place
     return _holder(steps, grows)
+
+
+def _with_any_name(paths: Sequence[Sequence[Step]]) -> Sequence[Sequence[Step]]:
+    """The paths; with `*` where nearly each has its own name at one place (`setattr(module, f"batch_{i}", x)`)."""
+    kinds = Counter(tuple(step.kind for step in path) for path in paths)
+    alike = [path for path in paths if tuple(step.kind for step in path) == kinds.most_common(1)[0][0]]
+    names = {place: {step.name for step in steps} for place, steps in enumerate(zip(*alike, strict=True))}
+    differ = [place for place in names if alike[0][place].kind in ("name", "attribute") and len(names[place]) > 1]
+    if len(alike) < 4 or len(differ) != 1 or len(names[differ[0]]) < 0.8 * len(alike):
+        return paths
+    (place,) = differ
+    text = ".*" if alike[0][place].text.startswith(".") else "*"
+    return [[*path[:place], replace(path[place], text=text, name="*"), *path[place + 1 :]] for path in alike]
 
 
 def _holder(steps: Sequence[Step], grows: int | None = None) -> Holder:
