@@ -258,7 +258,9 @@ def _population(
     index = int(place[0])
     tops = {index}
     if top.family:
-        tops.update(np.flatnonzero(np.isin(tree.keys, np.array(top.family, np.uint64))).tolist())
+        # Those that came while the lines of ops were watched, too: they know their lines.
+        new = (tree.parents == tree.parents[index]) & (snapshots[0].column(tree.keys, "counts") == 0)
+        tops.update(one for one in np.flatnonzero(new).tolist() if tree.types[one] == tree.types[index])
     below = np.logical_or.reduce([_below(tree, one) for one in tops])
     members = [f for f in detail.found if f.group >= 0 and below[f.group]]
     samples = [f for f in members if f.group in tops]
