@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.explain.growth import boundaries, seconds_to_limit, slope, trend
+from tenure.explain.growth import boundaries, seconds_to_limit, slope, spacing, sparse_trend, trend
 from tenure.explain.schedule import OpenPlan, plan
 
 TICKS = (30, 55, 86, 110, 135, 160)
@@ -34,6 +34,40 @@ def test_a_sawtooth_is_not_steady_growth_at_the_ticks_that_are_read(cycles: int)
     for period in range(2, (marks[-1] - marks[0]) // 2 + 1):
         told = trend(marks, [float(1000 * (t % period)) for t in marks])
         assert not (told.rises and told.steady), period
+
+
+@pytest.mark.parametrize("cycles", [60, 90, 120, 200, 300])
+def test_what_comes_seldom_is_growth_at_any_phase_and_a_sawtooth_is_not(cycles: int) -> None:
+    marks = plan(cycles).marks
+    third = (marks[-1] - marks[0]) // 4
+    for every in range(2, third):
+        for phase in range(every):
+            told = sparse_trend(marks, [float((mark + phase) // every) for mark in marks])
+            assert told.rises, (every, phase)
+            for most in range(2, third // every + 1):  # dropped again when there are so many
+                told = sparse_trend(marks, [float((mark + phase) // every % most) for mark in marks])
+                assert not (told.rises and told.steady), (every, phase, most)
+
+
+def test_six_marks_are_too_few_for_what_comes_seldom() -> None:
+    assert not sparse_trend(TICKS, [1, 1, 2, 2, 3, 3]).rises
+    assert sparse_trend((*TICKS, 185), [1, 1, 2, 2, 3, 3, 4]).rises
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1, 1, 2, 2, 2], 55),  # at 55 and 110, and quiet for 50
+        ([0, 1, 1, 1, 1, 2], 105),
+        ([0, 1, 1, 2, 2, 9], None),  # not the same thing again
+        ([0, 1, 2, 2, 2, 2], None),  # a buffer that has filled
+        ([0, 1, 1, 2, 1, 1], None),
+        ([0, 0, 0, 1, 1, 1], None),
+        ([0, 1, 2, 3, 4, 5], None),  # grows: nothing to wait for
+    ],
+)
+def test_whether_what_came_seldom_may_come_again(values: list[float], expected: float | None) -> None:
+    assert spacing(TICKS, values) == expected
 
 
 def test_the_slope_is_not_moved_by_one_jump() -> None:

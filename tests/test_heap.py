@@ -132,6 +132,37 @@ def test_what_tier_0_reaches_is_not_of_a_later_tier() -> None:
     }
 
 
+def test_of_a_long_path_the_ends_are_told() -> None:
+    things = [Thing() for _ in range(3_000)]
+    head: list[object] = []
+    for thing in reversed(things):
+        head = [thing, head]
+    told = {id(one.obj): one.path for one in walk(head, select_types=[Thing], paths=True).found}
+    assert len(told) == 3_000
+    whole, place = [], head
+    for number, thing in enumerate(things):
+        whole.append(place)
+        place = place[1]  # type: ignore[assignment]
+        path = told[id(thing)]
+        expected = whole if number < 64 else [*whole[:48], ..., *whole[-16:]]
+        assert list(map(id, path)) == list(map(id, expected)), number
+
+
+def test_a_late_root_has_what_the_rest_of_its_tier_has_not() -> None:
+    shared, own, library = Thing(), Thing(), Thing()
+    found = walk(
+        Root("late", [shared, own], 0, late=True),
+        Root("library", [own, library], 1),
+        Root("mine", [[[shared]]], 0),
+        select_types=[Thing],
+    ).found
+    assert {id(one.obj): (one.tier, one.root) for one in found} == {
+        id(shared): (0, "mine"),
+        id(own): (0, "late"),
+        id(library): (1, "library"),
+    }
+
+
 def test_a_registry_is_not_entered_from_the_library_that_names_it() -> None:
     registry = {"a": Thing()}
     (found,) = walk(Root("library", [registry], 1), Root("registry", registry, 2), select_types=[Thing]).found

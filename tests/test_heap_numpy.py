@@ -44,6 +44,28 @@ def test_an_array_of_objects_keeps_them() -> None:
     assert [one.obj for one in walk([array.T], select_types=[Thing]).found] == [thing]
 
 
+def test_records_keep_the_objects_in_their_fields() -> None:
+    inner = np.dtype([("flag", "i1"), ("part", "O")])
+    for aligned in (False, True):
+        outer = np.dtype([("number", "i1"), ("thing", "O"), ("inner", inner), ("last", "O")], align=aligned)
+        things = [Thing() for _ in range(9)]
+        records = np.empty(3, dtype=outer)
+        for row in range(3):
+            records[row] = (row, things[3 * row], (1, things[3 * row + 1]), things[3 * row + 2])
+        found = walk([records], select_types=[Thing], paths=True).found
+        assert [one.obj for one in found] == things
+        assert found[0].path[-1] is records
+        assert [one.obj for one in walk([records[1:2]], select_types=[Thing]).found] == things
+
+
+def test_records_without_objects_and_empty_ones() -> None:
+    plain = np.zeros(3, dtype=[("a", "f8"), ("b", "i1")])
+    empty = np.empty(2, dtype=[("a", "f8"), ("b", "O")])
+    arrays = np.zeros(2, dtype=[("a", "O", (3,))])
+    raw = np.zeros(3, dtype="V20")
+    assert walk([plain, empty, arrays, raw], select_types=[Thing]).missing == ()
+
+
 class Sub(np.ndarray):  # type: ignore[misc, name-defined]
     def __array_finalize__(self, obj: object) -> None:
         self.tag = getattr(obj, "tag", None)

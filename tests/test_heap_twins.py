@@ -131,6 +131,24 @@ def test_random_graphs(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     ]
 
 
+def test_records_with_objects() -> None:
+    np = pytest.importorskip("numpy")
+    records = np.empty(50, dtype=[("a", "i1"), ("b", "O"), ("c", [("d", "O"), ("e", "f4")])])
+    for row in range(50):
+        records[row] = (row, [float(row) + 0.5], ({"x": [row]}, 0.5))
+    assert_equal(*both([Root("records", [records], 1)], user_globals=frozenset(), barriers=[globals()]))
+
+
+def test_a_long_path() -> None:
+    head: list[object] = []
+    for _ in range(200):
+        head = [Node(), head]
+    asked: Any = {"user_globals": frozenset(), "barriers": [globals()], "select_types": [Node], "paths": True}
+    native, twin = both([Root("head", head, 1)], **asked)
+    assert max(len(found.path) for found in native.found) == 65
+    assert_equal(native, twin)
+
+
 def test_the_whole_program() -> None:
     modules = heap.module_roots(lambda name, module: name.startswith("test_"))
     fixed: Any = {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}

@@ -57,6 +57,39 @@ def test_the_topmost_group_that_multiplies_is_found_with_all_below_it() -> None:
     assert top.trend.steady and not top.single
 
 
+def test_what_came_once_with_the_first_things_is_not_in_the_rate() -> None:
+    # a class that the first tensor's shape brought: 40 KB that have stood since
+    made = []
+    for tick, n in ((10, 10), (20, 20), (33, 33), (40, 40)):
+        shapes = (0, 0) if tick == 10 else (2, 40_000)
+        made.append(snapshot(tick, [1, 1, n, shapes[0], 1, 64], [500, 56, 1000 * n, shapes[1], 4000, 64000]))
+    (top,) = growing(made, TREE)
+    assert top.trend.rate == pytest.approx(1000)
+    assert top.bytes == (10_000, 20_000, 33_000, 40_000)
+
+
+def test_a_new_name_for_each_thing_is_one_population() -> None:
+    # module > batch_0 ... batch_7, one more at every other tick, each with an array of 1000 bytes below it
+    names = ("module", *(f"batch_{n}" for n in range(8)), *[""] * 8)
+    tree = Tree(
+        np.arange(1, 18, dtype=np.uint64),
+        np.array([-1, *[0] * 8, *range(1, 9)], np.int64),
+        np.zeros(17, np.int64),
+        names,
+        ("dict", *["list"] * 8, *["numpy.ndarray"] * 8),
+    )
+    made = []
+    for tick in (10, 14, 18, 22):
+        there = [int(2 * n < tick - 8) for n in range(8)]
+        sizes = np.array([500, *(64 * one for one in there), *(1000 * one for one in there)], np.int64)
+        counts = np.array([1, *there, *there], np.int64)
+        none = (0, 0, 0)
+        made.append(Snapshot(tick, None, tree.keys, counts, sizes, 0 * sizes, none, none, 17, 0, 0))
+    (top,) = growing(made, tree)
+    assert (top.objects, top.bytes) == ((0, 2, 4, 6), (0, 2128, 4256, 6384))
+    assert len(top.family) == 6 and top.trend.rate == pytest.approx(532)
+
+
 def test_what_did_not_grow_in_one_window_is_left_out() -> None:
     assert growing(run({10: 10, 20: 20, 33: 20, 40: 40}), TREE) == []
 

@@ -16,6 +16,7 @@ import pytest
 
 from tenure.observe.naming import Step, frame_locals, name_path, path_text
 from tenure.observe.retention import holder_line, name_group
+from tenure.probes.heap import Root, walk
 
 Program = Callable[[str], types.ModuleType]
 
@@ -159,6 +160,100 @@ def test_a_private_name_reads_as_written(program: Program) -> None:
         store.keep(object())
     """)
     told(plant, plant.store._Store__items[0], "plant.store.__items[*]", "self.__items.append")
+
+
+LISTS = """
+    class Node:
+        def __init__(self, value, next=None):
+            self.value, self.next = value, next
+    class Slot:
+        __slots__ = ("value", "next")
+        def __init__(self, value, next=None):
+            self.value, self.next = value, next
+    node = slot = pair = table = both = None
+    for _ in range(2_000):
+        node, slot = Node([1], node), Slot([1], slot)
+        pair, table = ([1], pair), {"value": [1], "next": table}
+        both = {"left": Node([1], both)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("node", "plant.node.next[...].value"),
+        ("slot", "plant.slot.next[...].value"),
+        ("pair", "plant.pair[*][...]"),
+        ("table", "plant.table['next'][...]['value']"),
+        ("both", "plant.both['left'].next[...].value"),
+    ],
+)
+def test_a_linked_list_is_told_once(program: Program, name: str, text: str) -> None:
+    plant = program(LISTS)
+
+    def follow(thing: Any) -> Any:
+        return {
+            "node": lambda: thing.next,
+            "slot": lambda: thing.next,
+            "pair": lambda: thing[1],
+            "table": lambda: thing["next"],
+            "both": lambda: thing["left"].next,
+        }[name]()
+
+    def value(thing: Any) -> Any:
+        inner = thing["left"] if name == "both" else thing
+        return inner[0] if name == "pair" else inner["value"] if name == "table" else inner.value
+
+    place = getattr(plant, name)
+    told = set()
+    for _ in range(1_900):
+        place = follow(place)
+    for depth in range(1_900, 1_906):
+        root = [Root("module plant", vars(plant), 0)]
+        thing = value(place)
+        fixed: Any = {"user_globals": frozenset([id(vars(plant))]), "barriers": [vars(plant)]}
+        (found,) = walk(root, select_ids=[id(thing)], paths=True, groups=False, **fixed).found
+        assert len(found.path) == 65, depth
+        told.add(path_text(name_path(found.root, found.path, thing)))
+        place = follow(place)
+    assert told == {text}
+
+
+@pytest.mark.parametrize("depth", range(1, 12))
+def test_a_short_chain_is_told_in_full_and_a_long_one_not(program: Program, depth: int) -> None:
+    plant = program("""
+        class Node:
+            def __init__(self, next):
+                self.next = next
+        def chain(depth):
+            head = target = [1]
+            for _ in range(depth):
+                head = Node(head)
+            return head, target
+    """)
+    plant.head, target = plant.chain(depth)  # type: ignore[attr-defined]
+    expected = "plant.head" + (".next" * depth if depth < 4 else ".next[...]")
+    assert path_text(steps_to(plant, target)) == expected
+
+
+def test_a_name_of_its_own_for_each_thing_reads_as_any(program: Program) -> None:
+    plant = program("""
+        import sys
+        here = sys.modules[__name__]
+        for number in range(8):
+            setattr(here, f"batch_{number}", [object()])
+    """)
+    paths = [steps_to(plant, getattr(plant, f"batch_{n}")[0]) for n in range(8)]
+    assert name_group(paths).text == "plant.*[*]"
+    assert name_group(paths[:1] * 4).text == "plant.batch_0[*]"
+    assert name_group(paths[:3]).text == "plant.batch_0[*]"
+
+
+def test_a_text_is_never_long() -> None:
+    steps = [Step("module plant", "module", "plant"), *(Step(f".{'a' * 20}{n}", "attribute") for n in range(12))]
+    text = path_text(steps)
+    assert len(text) == 160
+    assert text.startswith("plant.aaaa") and text.endswith("a11") and "..." in text
 
 
 def test_a_thread_local_value(program: Program) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
+import functools
 import gc
+import signal
 import sys
 import threading
 import types
@@ -105,6 +108,82 @@ def test_a_context_variable() -> None:
     answer = contextvars.copy_context().run(ask)
 
     assert answer.text == "held by context variable 'CURRENT'"
+
+
+def save(*things: object, **more: object) -> None:
+    pass
+
+
+class Server:
+    def __init__(self, part: object) -> None:
+        self.part = part
+
+    def stop(self, *what: object) -> None:
+        pass
+
+
+def held(hold: Callable[[Any], object]) -> str:
+    """What `why` says of a thing that nothing but this way of holding keeps."""
+
+    def make() -> weakref.ref[Thing]:
+        thing = Thing()
+        hold(thing)
+        return weakref.ref(thing)
+
+    watch = make()
+    return tenure.why(watch()).text
+
+
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        (lambda thing: functools.partial(save, thing), "argument 0 of partial(save)"),
+        (lambda thing: Server(thing).stop, "self of Server.stop > .part"),
+    ],
+)
+def test_a_signal_handler(handler: Callable[[Any], Any], text: str) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        assert held(lambda thing: signal.signal(signal.SIGUSR1, handler(thing))) == (
+            f"held by signal handler of SIGUSR1 > {text}"
+        )
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_finalizer_with_its_arguments() -> None:
+    watched = Thing()
+    where = f"finalizer save ({HERE}.py:{save.__code__.co_firstlineno})"
+    assert held(lambda thing: weakref.finalize(watched, save, thing)) == f"held by {where} > [*]"
+    assert held(lambda thing: weakref.finalize(watched, save, kept=[thing])) == f"held by {where} > ['kept'][*]"
+
+
+def test_what_a_module_holds_too_is_told_by_the_module() -> None:
+    server = Server([Thing()])
+    SHELF["servers"] = [server]
+    before = signal.signal(signal.SIGUSR1, server.stop)
+    thing = server.part[0]  # type: ignore[index]
+    del server
+    try:
+        assert tenure.why(thing).text == f"held by {HERE}.SHELF['servers'][*].part[*]"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_exit_handler_is_no_garbage() -> None:
+    wrappers: list[Any] = []
+
+    def hold(thing: object) -> None:
+        wrapper = functools.partial(save, thing)
+        wrappers.append(weakref.ref(wrapper))
+        atexit.register(wrapper)
+
+    try:
+        assert held(hold) == (
+            "held natively, through partial: by an exit handler (atexit), a dataset, a running op or another extension"
+        )
+    finally:
+        atexit.unregister(wrappers[0]())
 
 
 def test_garbage_is_called_garbage() -> None:

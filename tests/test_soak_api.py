@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import collections
+import contextvars
 import functools
 import gc
+import importlib.util
+import mmap
+import re
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -236,10 +244,306 @@ def test_a_leak_is_found_with_its_size_and_not_under_a_higher_floor() -> None:
         del module.kept  # type: ignore[attr-defined]
 
 
+def holder_of(report: Report) -> tuple[str, str, int]:
+    assert report.verdict == "leak", report.why
+    holder = report.findings[0].holder
+    assert holder is not None, report.findings[0]
+    return holder.text, Path(holder.file or "").name, holder.line or 0
+
+
+LEAVER = """
+import sys
+kept = []
+def cycle():
+    sys.modules.pop(__name__, None)
+    kept.append(bytearray(20_000))
+def make():
+    inside = []
+    def cycle():
+        inside.append(bytearray(20_000))
+    return cycle
+class Job:
+    def __init__(self):
+        self.parts = []
+    def __call__(self):
+        self.parts.append(bytearray(20_000))
+"""
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_target_whose_module_has_left_still_has_its_globals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
+) -> None:
+    (tmp_path / "leaver.py").write_text(LEAVER)
+    spec = importlib.util.spec_from_file_location("leaver", tmp_path / "leaver.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if registered:  # until the first call
+        monkeypatch.setitem(sys.modules, "leaver", module)
+    spec.loader.exec_module(module)
+    functions = [module.cycle]
+    del module, spec
+    report = soak(functions.pop(), 40)
+    assert holder_of(report) == ("leaver.kept[*]", "leaver.py", 6)
+
+
+@pytest.mark.parametrize(
+    ("make", "held"),
+    [
+        ("make", ("target make.<locals>.cycle > closure variable 'inside' of make.<locals>.cycle > [*]", 10)),
+        ("Job", ("target Job > .parts[*]", 16)),
+    ],
+)
+def test_what_only_the_target_itself_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: str, held: tuple[str, int]
+) -> None:
+    (tmp_path / "maker.py").write_text(LEAVER)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("maker")
+    monkeypatch.setitem(sys.modules, "maker", module)
+    report = soak(getattr(module, make)(), 40)
+    assert holder_of(report) == (held[0], "maker.py", held[1])
+
+
+REQUEST: contextvars.ContextVar[list[object] | None] = contextvars.ContextVar("request", default=None)
+
+
+def grow_request() -> None:
+    if REQUEST.get() is None:
+        REQUEST.set([])
+    REQUEST.get().append(bytearray(20_000))  # type: ignore[union-attr]
+
+
+async def grow_request_async() -> None:
+    grow_request()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="each call has a context of its own")
+@pytest.mark.parametrize("target", [grow_request, grow_request_async])
+def test_a_context_variable_is_a_holder(target: Callable[[], Any]) -> None:
+    report = contextvars.copy_context().run(soak, target, 40)
+    assert holder_of(report)[0] == "context variable 'request' > [*]"
+
+
+@pytest.mark.parametrize("every", [3, 7, 10])
+@pytest.mark.parametrize("cycles", [60, 120])
+def test_what_grows_at_some_ticks_only_is_found(every: int, cycles: int) -> None:
+    module = sys.modules[__name__]
+    module.kept = []  # type: ignore[attr-defined]
+
+    def target(i: int) -> None:
+        data = bytearray(100_000)
+        if i % every == 0:
+            module.kept.append(data)  # type: ignore[attr-defined]
+
+    try:
+        report = soak(target, cycles)
+        assert holder_of(report)[0] == "test_soak_api.kept[*]"
+        assert report.findings[0].bytes_per_tick == pytest.approx(100_000 / every, rel=0.25)
+        assert report.growth is not None and report.growth.low > 0
+    finally:
+        del module.kept  # type: ignore[attr-defined]
+
+
+def test_what_came_too_seldom_to_tell_says_how_long_would_decide() -> None:
+    module = sys.modules[__name__]
+
+    def run(cycles: int) -> Report:
+        module.kept = []  # type: ignore[attr-defined]
+        return soak(lambda i: module.kept.append(bytearray(100_000)) if i % 15 == 0 else None, cycles)  # type: ignore[attr-defined]
+
+    try:
+        report = run(60)
+        assert report.verdict == "inconclusive"
+        needed = re.search(r"about every 1\d ticks, too seldom to tell; (\d+) cycles would decide", report.why)
+        assert needed is not None, report.why
+        assert run(int(needed[1])).verdict == "leak"
+    finally:
+        del module.kept  # type: ignore[attr-defined]
+
+
+def test_what_fills_up_is_flat() -> None:
+    module = sys.modules[__name__]
+    for most in (5, 20, 30):
+        module.kept = collections.deque(maxlen=most)  # type: ignore[attr-defined]
+        try:
+            for cycles in (15, 60):
+                report = soak(lambda: module.kept.append(bytearray(100_000)), cycles)  # type: ignore[attr-defined]
+                assert report.verdict == "flat" or most > cycles, (most, cycles, report.why)
+        finally:
+            del module.kept  # type: ignore[attr-defined]
+
+
+NAMES = """
+import sys
+class Bag:
+    pass
+def in_module(i):
+    setattr(sys.modules[__name__], f"batch_{i}", bytearray(20_000))
+def in_class(i):
+    setattr(Bag, f"batch_{i}", [bytearray(20_000)])
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("in_module", "names.*"), ("in_class", "names.Bag.*")])
+def test_a_new_name_for_each_thing_is_one_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    (tmp_path / "names.py").write_text(NAMES)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("names")
+    monkeypatch.setitem(sys.modules, "names", module)
+    report = soak(getattr(module, name), 60)
+    assert holder_of(report)[0] == text
+    assert report.findings[0].objects_per_tick == 1
+    assert report.findings[0].bytes_per_tick == pytest.approx(20_100, rel=0.01)
+
+
+def keep_a_file(kept: list[Any], path: Path) -> None:
+    kept.append(path.open("rb"))
+
+
+def keep_a_mapping(kept: list[Any], path: Path) -> None:
+    with path.open("rb") as file:
+        kept.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def keep_a_socket(kept: list[Any], path: Path) -> None:
+    kept.append(socket.socket())
+
+
+def use_a_file(kept: list[Any], path: Path) -> None:
+    path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("target", "grown"),
+    [
+        (keep_a_file, {"open files"}),
+        (keep_a_mapping, {"open files", "mapped files"}),
+        (keep_a_socket, {"open sockets"}),
+        (use_a_file, set()),
+    ],
+)
+def test_what_stays_open_is_a_note(tmp_path: Path, target: Callable[..., None], grown: set[str]) -> None:
+    (tmp_path / "data").write_bytes(b"x" * 10_000)
+    kept: list[Any] = []
+    report = soak(lambda: target(kept, tmp_path / "data"), 40, record=tmp_path / "r.tenure")
+    for opened in kept:
+        opened.close()
+    assert {note.partition(" grow by 1 a tick: ")[0] for note in report.notes if " grow by " in note} == grown
+
+
+def test_exit_handlers_that_pile_up_are_a_note() -> None:
+    def save(data: object) -> None:
+        pass
+
+    try:
+        report = soak(lambda: atexit.register(save, bytearray(10)), 40)
+        assert [note for note in report.notes if note.startswith("exit handlers grow by 1 a tick: ")]
+    finally:
+        atexit.unregister(save)
+
+
+LINKED = """
+class Node:
+    def __init__(self, data, next=None):
+        self.data, self.next = data, next
+head = first = last = None
+def at_head():
+    global head
+    head = Node(bytearray(20_000), head)
+def at_tail():
+    global first, last
+    node = Node(bytearray(20_000))
+    if first is None:
+        first = last = node
+    else:
+        last.next = node
+        last = node
+def many():
+    global head
+    for _ in range(50):
+        head = Node(bytearray(2_000), head)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "objects", "size"),
+    [
+        ("at_head", "linked.head.next[...]", 1, 20_113),
+        ("at_tail", "linked.first.next[...]", 1, 20_113),
+        ("many", "linked.head.next[...]", 50, 50 * 2_113),
+    ],
+)
+def test_a_linked_list_is_one_population(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, objects: int, size: int
+) -> None:
+    (tmp_path / "linked.py").write_text(LINKED)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("linked")
+    monkeypatch.setitem(sys.modules, "linked", module)
+    report = soak(getattr(module, name), 60)
+    assert holder_of(report)[0] == text
+    found = report.findings[0]
+    assert found.objects_per_tick == objects
+    assert found.bytes_per_tick == pytest.approx(size, rel=0.005)
+
+
+def test_finalizers_that_pile_up_are_a_holder() -> None:
+    def save(data: object) -> None:
+        pass
+
+    watched = Callable_()
+    report = soak(lambda: weakref.finalize(watched, save, bytearray(20_000)) and None, 40)
+    text = f"finalizer {save.__qualname__} (test_soak_api.py:{save.__code__.co_firstlineno})"
+    assert holder_of(report)[0] == text
+
+
+FORKS = """
+import os, sys, tenure
+from pathlib import Path
+
+here = os.getpid()
+kept, ends = [], []
+
+def cycle(i):
+    kept.append(bytearray(20_000))
+    if i % 10 == 5:
+        child = os.fork()
+        if child == 0:
+            END
+        else:
+            ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+report = tenure.soak(cycle, 40, record=Path("r.tenure"), teardown=lambda: print("teardown", os.getpid() == here))
+print(report.verdict, report.ticks.count, report.findings[0].holder.text, set(ends), len(ends))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "said"),
+    [
+        ("return", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('done')", 1, "done"),
+        ("raise LookupError('lost')", 1, "LookupError: lost"),
+        ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+    ],
+)
+def test_a_child_of_the_target_ends_with_it(tmp_path: Path, end: str, status: int, said: str) -> None:
+    (tmp_path / "forks.py").write_text(FORKS.replace("END", end))
+    done = subprocess.run([sys.executable, "-u", "forks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["teardown True", f"leak 40 forks.kept[*] {{{status}}} 4"], done.stderr
+    assert [line for line in done.stderr.splitlines() if line and line[0] not in "T "] == [said] * 4 * bool(said)
+    assert "tenure" not in done.stderr
+    recorded = open_recording(tmp_path / "r.tenure")
+    assert recorded.report is not None and recorded.report.ticks.count == 40
+    assert recorded.exit_status == 0
+
+
 def test_a_python_program_does_not_get_tensorflow_from_us() -> None:
     # a leak in plain Python once imported TensorFlow, 400 MB, to watch ops that could not be there
-    import subprocess
-
     program = (
         "import sys, tenure\nkept = []\n"
         "report = tenure.soak(lambda: kept.append(bytearray(20_000)), 30)\n"

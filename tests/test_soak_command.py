@@ -80,6 +80,34 @@ def interrupted(i):
         raise KeyboardInterrupt
 
 
+class Stop(BaseException):
+    pass
+
+
+def stops(i):
+    if i == 12:
+        raise Stop("enough")
+
+
+def closes(i):
+    if i == 12:
+        raise GeneratorExit
+
+
+async def cancelled(i):
+    if i == 12:
+        raise asyncio.CancelledError
+
+
+def moves(i):
+    import os, tempfile
+    kept.append(bytearray(20_000))
+    if i == 0:
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        os.rmdir(folder)
+
+
 def before():
     seen.append("before")
 
@@ -115,6 +143,11 @@ class Plain:
 class Unmakeable:
     def __init__(self):
         raise OSError("no database")
+
+
+class Stopping:
+    def __init__(self):
+        raise Stop("no more")
 
 
 job = Job()
@@ -425,6 +458,39 @@ def test_sys_exit_in_the_target_is_said_with_the_report_so_far(soak: Soak) -> No
     assert json.loads(Path("out.json").read_text())["ticks"]["count"] == 12
     assert "Traceback" not in result.output
     assert "cycle 12" in result.output and "exit status 3" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "last"), [("stops", "Stop: enough"), ("closes", "GeneratorExit"), ("cancelled", "CancelledError")]
+)
+def test_what_is_no_exception_ends_it_like_one(soak: Soak, name: str, last: str) -> None:
+    result = soak("--cycles", "60", "--json", "out.json", "--teardown", "after", f"job.py:{name}")
+    assert result.exit_code == 2
+    assert json.loads(Path("out.json").read_text())["ticks"]["count"] == 12
+    said = result.output
+    assert said.index("INCONCLUSIVE") < said.index("Traceback (most recent call last)")
+    assert said.rstrip().endswith(last)
+    assert "tenure/" not in said.partition("Traceback")[2]
+    assert module().seen == ["after"]
+
+
+def test_a_class_and_a_module_that_end_by_what_is_no_exception(soak: Soak, tmp_path: Path) -> None:
+    made = soak("--cycles", "9", "job.py:Stopping")
+    (tmp_path / "script.py").write_text("raise GeneratorExit('now')\ndef f(): pass\n")
+    imported = soak("script.py:f")
+    for result, said in ((made, "Stop: no more"), (imported, "GeneratorExit: now")):
+        assert result.exit_code == 2
+        assert said in result.output
+        assert "tenure/cli" not in result.output
+
+
+def test_a_target_that_leaves_its_folder_has_its_report_where_it_was_asked_for(soak: Soak, tmp_path: Path) -> None:
+    result = soak("--cycles", "40", "--json", "out.json", "--report", "out.html", "--record", "out.rec", "job.py:moves")
+    assert result.exit_code == 1, result.output
+    found = json.loads((tmp_path / "out.json").read_text())["findings"][0]
+    assert (found["holder"]["text"], found["holder"]["file"]) == ("job.kept[*]", "job.py")
+    assert (tmp_path / "out.html").stat().st_size > 0
+    assert not (tmp_path / "out.rec-wal").exists()
 
 
 def test_ctrl_c_gives_the_report_so_far(soak: Soak) -> None:

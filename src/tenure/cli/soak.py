@@ -9,7 +9,6 @@ import inspect
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["EXIT", "command"]
 
 EXIT = {"flat": 0, "leak": 1, "inconclusive": 4}
+_WRITTEN = ("--json", "--report")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -120,7 +120,9 @@ def command(
         _fail(str(error).rstrip("."))
     except KeyboardInterrupt:
         _fail("stopped by Ctrl-C before there was a report")
-    write_outputs("tenure soak", report, json_file, html_file, redact)
+    # In the folder where the command was given: the target may be in another by now.
+    json_place, html_place = (str(places[option]) if option in places else files[option] for option in _WRITTEN)
+    write_outputs("tenure soak", report, json_place, html_place, redact)
     show(report, recording=record, html=html_file, redact=redact)
     if failed is not None:
         _tell(failed)
@@ -138,7 +140,7 @@ def _tell(failed: TargetFailed) -> None:
             "leave sys.exit to the program's main part.\n"
         )
     elif cause is not None:
-        sys.stderr.write(_users_traceback(cause))
+        _show_traceback(cause)
 
 
 def _no_option(word: str) -> str:
@@ -202,8 +204,8 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
         )
     except KeyboardInterrupt:
         _fail(f"stopped by Ctrl-C while {where} was imported")
-    except Exception as error:
-        sys.stderr.write(_users_traceback(error))
+    except BaseException as error:
+        _show_traceback(error)
         _fail(f"{where} can't be imported: {type(error).__name__}: {error}")
     found: Any = module
     for part in name.split("."):
@@ -215,8 +217,10 @@ def _load(target: str, args: tuple[str, ...]) -> tuple[ModuleType, Callable[...,
     if isinstance(found, type):
         try:
             found = found()
-        except Exception as error:
-            sys.stderr.write(_users_traceback(error))
+        except KeyboardInterrupt:
+            _fail(f"stopped by Ctrl-C while {target} was made")
+        except BaseException as error:
+            _show_traceback(error)
             _fail(f"{target} can't be made without arguments: {type(error).__name__}: {error}")
     if not callable(found):
         _fail(f"{target} is {type(found).__name__}, not a function")
@@ -283,13 +287,10 @@ def _helper(module: ModuleType, name: str | None, target: str) -> Callable[[], A
     return found  # type: ignore[no-any-return]
 
 
-def _users_traceback(error: BaseException) -> str:
-    """The traceback from the first frame that is not tenure's or the import system's own."""
-    frames = error.__traceback__
-    own = str(Path(__file__).resolve().parents[1]) + os.sep
-    while frames is not None and (frames.tb_frame.f_code.co_filename.startswith((own, "<frozen importlib"))):
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
+def _show_traceback(error: BaseException) -> None:
+    from tenure.explain.soak import users_traceback
+
+    sys.stderr.write(users_traceback(error))
 
 
 def _fail(sentence: str) -> NoReturn:

@@ -12,11 +12,23 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist, median
 
-__all__ = ["CONFIDENCE", "Slope", "Trend", "boundaries", "seconds_to_limit", "slope", "trend", "window_rate"]
+__all__ = [
+    "CONFIDENCE",
+    "Slope",
+    "Trend",
+    "boundaries",
+    "seconds_to_limit",
+    "slope",
+    "spacing",
+    "sparse_trend",
+    "thirds",
+    "trend",
+    "window_rate",
+]
 
 CONFIDENCE = 0.95
 
@@ -114,6 +126,35 @@ def trend(ticks: Sequence[int], values: Sequence[float], noise: float = 0.0) -> 
     rate = (values[-1] - values[0]) / (ticks[-1] - ticks[0])
     slowing = rises and windows >= 3 and all(b <= 0.85 * a for a, b in itertools.pairwise(rates))
     return Trend(rises, rises and _correlation(ticks, values) >= 0.95, slowing, rate)
+
+
+def thirds(count: int) -> tuple[int, ...]:
+    """Of so many marks those that leave three windows, each about a third of the stretch."""
+    return (0, round((count - 1) / 3), round(2 * (count - 1) / 3), count - 1)
+
+
+def sparse_trend(ticks: Sequence[int], values: Sequence[float]) -> Trend:
+    """How a series behaves that rises at some ticks only, so that a short window may miss all of them: it never falls
+    and rises in each third. For seven marks and more."""
+    if len(ticks) < 7 or any(b < a for a, b in itertools.pairwise(values)):
+        return Trend(False, False, False, 0.0)
+    chosen = thirds(len(ticks))
+    told = trend([ticks[i] for i in chosen], [values[i] for i in chosen])
+    return replace(told, steady=told.rises and _correlation(ticks, values) >= 0.95)
+
+
+def spacing(ticks: Sequence[int], values: Sequence[float]) -> float | None:
+    """How many ticks lie between the rises of a series that may still go on: rises of about the same size with quiet
+    windows between them, no fall, and no longer quiet at the end. None for any other series, such as a buffer that
+    fills."""
+    steps = [b - a for a, b in itertools.pairwise(values)]
+    rises = [place for place, step in enumerate(steps) if step]
+    sizes = [steps[place] for place in rises]
+    if len(rises) < 2 or min(sizes) < 0 or max(sizes) > 3 * min(sizes) or rises[-1] - rises[0] < len(rises):
+        return None
+    last = ticks[rises[-1] + 1]
+    between = (last - ticks[rises[0] + 1]) / (len(rises) - 1)
+    return between if ticks[-1] - last <= between else None
 
 
 def seconds_to_limit(

@@ -6,6 +6,7 @@ kinds. The samples are dropped before the function returns.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tenure.explain.evidence import Garbage, Population
-from tenure.explain.growth import Trend, trend
+from tenure.explain.growth import Trend, spacing, sparse_trend, thirds, trend
 from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
 from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look, weigher
@@ -24,7 +25,7 @@ from tenure.probes import heap, read
 from tenure.probes.kinds import is_a
 from tenure.records import Birth, Changed, Holder
 
-__all__ = ["Top", "describe", "garbage", "growing", "held_tensors"]
+__all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom"]
 
 # Whose birth tells most about a population: the model before its variables, a variable before its tensors.
 _TELLING = (
@@ -51,13 +52,17 @@ _SAMPLES = 512  # of each group; all of its holders should be among them
 _NAMED_SAMPLES = 12
 _MOST_CONTAINERS = 16
 _MOST_NAMED = 16
+_MOST_MEMBERS = 64
 _LEAST_NAMED = 256.0  # bytes a tick: below this growth is not worth a walk for its name
 _LEAST_OF_HOLDERS = 32.0  # a kept tape is a few hundred bytes and holds megabytes that no traversal sees
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """One topmost group that grows, with its series over the snapshots. `single`: one object that gets larger."""
+    """One topmost group that grows, with its series over the snapshots. `single`: one object that gets larger.
+
+    `family`: the keys of all groups where there is a new name for each thing, in a module or an instance.
+    """
 
     index: int
     key: int
@@ -66,6 +71,7 @@ class Top:
     bytes: tuple[int, ...]
     tensors: tuple[int, ...]
     trend: Trend
+    family: tuple[int, ...] = ()
 
 
 def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
@@ -80,19 +86,39 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
     counts = np.stack([s.column(tree.keys, "counts") for s in snapshots])
     sizes = np.stack([s.column(tree.keys, "bytes") for s in snapshots])
     tensors = np.stack([s.column(tree.keys, "tensors") for s in snapshots])
+    families = _families(tree, counts)
+    for first, members in families.items():
+        counts[:, first] = counts[:, members].sum(axis=1)
+    eldest = {member: first for first, members in families.items() for member in members}
     more = np.all(np.diff(counts, axis=0) > 0, axis=0)
     larger = np.all(np.diff(sizes, axis=0) > 0, axis=0) & np.all(counts == counts[-1], axis=0)
-    owner = _owners(tree, more, larger)
+    owner = _owners(tree, more, larger, eldest)
+    sparse = _sparse(ticks, counts)
+    if sparse.any():
+        above = np.zeros(len(owner), np.bool_)
+        for index in np.unique(owner[owner >= 0]):
+            above[_path(tree, int(index))] = True
+        sparse &= (owner < 0) & ~above
+        owner = np.maximum(owner, _owners(tree, sparse, np.zeros_like(sparse), eldest))
+    # What came with the first things of a kind (a library's class) and has stood since is no growth: 40 KB, measured.
+    once = np.all(counts[1:] == counts[1], axis=0) & np.all(sizes[1:] == sizes[1], axis=0) & (counts[0] == 0)
+    once &= len(snapshots) > 2
     tops = np.unique(owner[owner >= 0])
     found = []
     least = _LEAST_OF_HOLDERS if held_tensors(snapshots)[0] > 0 else _LEAST_NAMED
     for index in tops:
-        below = owner == index
+        family = families.get(int(index), [])
+        below = (owner == index) if family else (owner == index) & ~once
         total = sizes[:, below].sum(axis=1)
         held = tensors[:, below].sum(axis=1)
-        single = not bool(more[index])
+        single = not bool(more[index] or sparse[index])
         told = trend(ticks, total.tolist())
-        if not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
+        if sparse[index]:
+            told = replace(
+                sparse_trend(ticks, counts[:, index].tolist()),
+                rate=float(total[-1] - total[0]) / (ticks[-1] - ticks[0]),
+            )
+        elif not told.rises and not single:  # the count rose in each window, the bytes below it only on the whole
             told = trend(ticks, counts[:, index].tolist())
             told = Trend(told.rises, told.steady, told.slowing, float(total[-1] - total[0]) / (ticks[-1] - ticks[0]))
         if told.rate < least:
@@ -106,14 +132,67 @@ def growing(snapshots: Sequence[Snapshot], tree: Tree) -> list[Top]:
                 tuple(total.tolist()),
                 tuple(held.tolist()),
                 told,
+                tuple(int(tree.keys[member]) for member in family),
             )
         )
     found.sort(key=lambda top: -top.trend.rate)
     return found[:_MOST_NAMED]
 
 
-def _owners(tree: Tree, more: np.ndarray[Any, np.dtype[np.bool_]], larger: np.ndarray[Any, np.dtype[np.bool_]]) -> Ints:
-    """For each group the topmost growing group at or above it, or -1.
+def _sparse(ticks: Sequence[int], counts: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """The groups that rise steadily though not in each window: one more every seventh tick, say."""
+    steps = np.diff(counts, axis=0)
+    likely: np.ndarray[Any, np.dtype[np.bool_]] = np.all(steps >= 0, axis=0) & np.any(steps == 0, axis=0)
+    likely &= counts[-1] > counts[0]
+    for index in np.flatnonzero(likely):
+        told = sparse_trend(ticks, counts[:, index].tolist())
+        likely[index] = told.rises and told.steady and not told.slowing
+    return likely
+
+
+def seldom(snapshots: Sequence[Snapshot], tree: Tree, least: float) -> float | None:
+    """How many ticks lie between the rises of what may grow by `least` bytes a tick, too seldom for these windows to
+    tell; None where nothing does. Of what the user's own modules and frames hold."""
+    if len(snapshots) < 4:
+        return None
+    ticks = [s.tick for s in snapshots]
+    counts = np.stack([s.column(tree.keys, "counts") for s in snapshots])
+    sizes = np.stack([s.column(tree.keys, "bytes") for s in snapshots])
+    likely = np.all(np.diff(counts, axis=0) >= 0, axis=0) & (counts[-1] > counts[0]) & (tree.tiers == 0)
+    gaps = {int(index): spacing(ticks, counts[:, index].tolist()) for index in np.flatnonzero(likely)}
+    likely[[index for index, gap in gaps.items() if gap is None]] = False
+    owner = _owners(tree, likely, np.zeros_like(likely)) if likely.any() else np.full(len(likely), -1)
+    growth = (sizes[-1] - sizes[0]) / (ticks[-1] - ticks[0])
+    tops = [int(top) for top in np.unique(owner[owner >= 0]) if growth[owner == top].sum() >= least]
+    return max((gaps[top] or 0.0 for top in tops), default=None)
+
+
+def _path(tree: Tree, index: int) -> list[int]:
+    steps = [index]
+    while (index := int(tree.parents[index])) >= 0:
+        steps.append(index)
+    return steps
+
+
+def _families(tree: Tree, counts: Ints) -> dict[int, list[int]]:
+    """The groups that have come since the first snapshot and differ in their name only, by the first of them.
+
+    `setattr(module, f"batch_{i}", data)`: each is a group of one, and none of them grows.
+    """
+    found: dict[tuple[int, str], list[int]] = {}
+    for index in np.flatnonzero((counts[0] == 0) & (counts[-1] > 0) & (tree.parents >= 0)).tolist():
+        if tree.labels[index]:
+            found.setdefault((int(tree.parents[index]), tree.types[index]), []).append(index)
+    return {members[0]: members for members in found.values() if len(members) >= max(len(counts) - 1, 3)}
+
+
+def _owners(
+    tree: Tree,
+    more: np.ndarray[Any, np.dtype[np.bool_]],
+    larger: np.ndarray[Any, np.dtype[np.bool_]],
+    eldest: Mapping[int, int] | None = None,
+) -> Ints:
+    """For each group the topmost growing group at or above it, or -1. `eldest`: who stands for the members of a family.
 
     A container that gets larger because its elements multiply belongs to the elements' population: more objects win
     over one larger object, so a larger group is a top of its own only when nothing below it multiplies.
@@ -128,8 +207,11 @@ def _owners(tree: Tree, more: np.ndarray[Any, np.dtype[np.bool_]], larger: np.nd
     for index in range(size):
         parent = int(tree.parents[index])
         above = owner[parent] if parent >= 0 else -1
+        stands = eldest.get(index, index) if eldest else index
         if above >= 0:
             owner[index] = above
+        elif stands != index:
+            owner[index] = stands if owner[stands] == stands else -1
         elif more[index] or (larger[index] and not multiplies[index]):
             owner[index] = index
     return owner
@@ -149,7 +231,8 @@ def describe(
     if not tops:
         return ()
     known = kinds()
-    detail = look(snapshots[-1].tick, cut, select=known, groups={top.key: _SAMPLES for top in tops}, paths=True)
+    wanted = {key: _SAMPLES for top in tops for key in (top.family[-_MOST_MEMBERS:] or (top.key,))}
+    detail = look(snapshots[-1].tick, cut, select=known, groups=wanted, paths=True)
     try:
         return tuple(_population(top, snapshots, detail, known, site_of) for top in tops)
     finally:
@@ -166,16 +249,22 @@ def _population(
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
     ticks = [s.tick for s in snapshots]
-    rates_by_window = [
-        (b - a) / (t2 - t1) for a, b, t1, t2 in zip(top.bytes, top.bytes[1:], ticks, ticks[1:], strict=False)
-    ]
+    at: Sequence[int] = range(len(ticks))
+    if any(a == b for a, b in itertools.pairwise(top.bytes)):
+        at = thirds(len(ticks))  # it grows at some ticks only
+    rates_by_window = [(top.bytes[b] - top.bytes[a]) / (ticks[b] - ticks[a]) for a, b in itertools.pairwise(at)]
     span = snapshots[-1].tick - snapshots[0].tick
     if not len(place):
         return _bare(top, span)
     index = int(place[0])
-    below = _below(tree, index)
+    tops = {index}
+    if top.family:
+        # Those that came while the lines of ops were watched, too: they know their lines.
+        new = (tree.parents == tree.parents[index]) & (snapshots[0].column(tree.keys, "counts") == 0)
+        tops.update(one for one in np.flatnonzero(new).tolist() if tree.types[one] == tree.types[index])
+    below = np.logical_or.reduce([_below(tree, one) for one in tops])
     members = [f for f in detail.found if f.group >= 0 and below[f.group]]
-    samples = [f for f in members if f.group == index]
+    samples = [f for f in members if f.group in tops]
     rates = _kind_rates(members, known, tree, snapshots, span)
     every = samples
     samples = _of_the_heaviest_container(samples)
@@ -207,7 +296,7 @@ def _population(
         function=function,
         kept_bytes=kept,
         views=viewed,
-        key=top.key,
+        key=0 if top.family else top.key,
         low=min(rates_by_window),
         high=max(rates_by_window),
     )

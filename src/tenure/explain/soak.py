@@ -8,31 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import inspect
 import itertools
+import os
 import statistics
+import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tenure.explain import populations
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
+from tenure.explain.growth import sparse_trend, trend
 from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
-from tenure.observe.snapshot import Look, Snapshot
+from tenure.observe.snapshot import Look, Snapshot, rooted
+from tenure.probes import process, read
 from tenure.records import Report
 
-__all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak"]
+__all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak", "users_traceback"]
 
 
 _CYCLES = 60
+# What becomes of things that are held open: they cost little memory, but their number has an end.
+_END = {
+    "exit handlers": "each keeps its function and arguments until the end (atexit.unregister)",
+    "mapped files": "each stays mapped while an array or mmap object lives (np.memmap, mmap.mmap)",
+    **dict.fromkeys(
+        ("open descriptors", "open files", "open pipes", "open sockets"),
+        "what opens them must close them, before the limit of the process is reached (ulimit -n)",
+    ),
+}
 
 
 def least_cycles(warmup: int | None = None) -> int:
@@ -43,6 +58,13 @@ def least_cycles(warmup: int | None = None) -> int:
 def _decides(plan: FixedPlan) -> bool:
     """Whether three windows lie between its marks; nothing is read at a mark before the first tick."""
     return sum(mark > 0 for mark in plan.marks) > 3
+
+
+def _cycles_for(spacing: float, cycles: int, warmup: int | None) -> int:
+    """How many cycles, in tens and more than there were, make a third of the windows twice as long as what lies between
+    two rises."""
+    longer = (plan(more, warmup) for more in itertools.count(cycles // 10 * 10 + 10, 10))
+    return next(p.cycles for p in longer if len(p.marks) > 6 and p.marks[-1] - p.marks[0] >= 6 * spacing)
 
 
 class SoakWatching(Watching):
@@ -63,6 +85,8 @@ class SoakWatching(Watching):
         self.follow(plan)
         self._asked_warmup = warmup
         self._suspected = False
+        self._seldom: float | None = None
+        self._opened: dict[int, dict[str, int]] = {}
         self._autopsy: Autopsy | None = None
         self._differential = True
 
@@ -76,11 +100,23 @@ class SoakWatching(Watching):
     def _used(self) -> list[Snapshot]:
         return [s for tick, s in sorted(self._snapshots.items()) if self._plan.warmup <= tick <= self._plan.marks[-1]]
 
+    def _at_end(self) -> None:
+        ticks = [s.tick for s in self._used() if self._opened.get(s.tick)]
+        for kind in sorted({kind for tick in ticks for kind in self._opened[tick]}) if len(ticks) > 3 else ():
+            series = [float(self._opened[tick].get(kind, 0)) for tick in ticks]
+            told, sparse = trend(ticks, series), sparse_trend(ticks, series)
+            if told.steady or sparse.steady:
+                self._notes.append(f"{kind} grow by {round(told.rate, 2):g} a {self._unit}: {_END[kind]}")
+
     def _verdict(self) -> Verdict:
         verdict = super()._verdict()
         if verdict.verdict == "flat" and self._count < self._plan.explained and _decides(self._plan):
             # What grew is looked for after the last window, and that never came.
             why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
+            return replace(verdict, verdict="inconclusive", why=why)
+        if verdict.verdict == "flat" and self._seldom is not None:
+            more = _cycles_for(self._seldom, self._plan.cycles, self._asked_warmup)
+            why = f"something came about every {self._seldom:.0f} ticks, too seldom to tell; {more} cycles would decide"
             return replace(verdict, verdict="inconclusive", why=why)
         if verdict.verdict != "inconclusive" or len(self._used()) >= 4 or self._lost_readings:
             return verdict
@@ -98,6 +134,7 @@ class SoakWatching(Watching):
         looked = self._read(tick) if tick in plan.marks else None
         if looked is not None and tick == plan.marks[-1]:
             tops = populations.growing(self._used(), looked.tree)
+            self._seldom = populations.seldom(self._used(), looked.tree, self._min_growth)
             self._suspected = any(top.trend.rate >= self._min_growth / 4 for top in tops) or self._other_growth()
             if self._suspected:
                 self._begin_explaining(tick - plan.warmup)
@@ -123,6 +160,7 @@ class SoakWatching(Watching):
         self._snapshots[tick] = looked.snapshot
         # Read after the walk, so that what the first one leaves (its base) is not the program's growth.
         self._marks[tick] = self._sample(tick)
+        self._opened[tick] = read(process.opened, "open files")[0] or {}
         if not self._waterfall_start:
             self._waterfall_start = waterfall(
                 self._marks[tick], looked.snapshot.tensor_bytes, looked.snapshot.python_bytes
@@ -178,7 +216,7 @@ def soak(
     `births`, when it was started before the target was imported, also knows the lines of what the import made.
     `stored` gives the form of the report that goes into the recording (without values of arguments, say). Raises
     TargetFailed, with the report so far, when the target, the setup or the teardown raises or asks to exit; ValueError
-    for fewer than 1 cycle. Ctrl-C ends the soak early.
+    for fewer than 1 cycle. Ctrl-C ends the soak early. A child that the target forks ends when it leaves the target.
     """
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth")
@@ -191,7 +229,7 @@ def soak(
     try:
         part, failure, index = "the setup", None if setup is None else _failure(partial(_run, setup)), 0
         if failure is None:
-            with _Caller(function) as call, contextlib.suppress(KeyboardInterrupt):
+            with _Caller(function) as call, rooted(function, call.context), contextlib.suppress(KeyboardInterrupt):
                 part = "the target"
                 if cycles is None and seconds is not None:
                     spent: list[float] = []
@@ -227,12 +265,41 @@ def soak(
 
 
 def _failure(action: Callable[[], None]) -> BaseException | None:
-    """What the action raised, its wish to exit included; Ctrl-C passes."""
+    """What the action raised, whatever it is; Ctrl-C passes. A child that the action forked ends here."""
+    pid = os.getpid()
     try:
         action()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if os.getpid() != pid:
+            _end_child(error)
+        if isinstance(error, KeyboardInterrupt):
+            raise
         return error
+    if os.getpid() != pid:
+        _end_child(None)
     return None
+
+
+def _end_child(failure: BaseException | None) -> NoReturn:
+    """Ends a process that the program forked as if it ended there: the soak, its report and its files are the parent's.
+
+    Not by `sys.exit`, which would run what the parent has registered for its own end.
+    """
+    if failure is not None and not (isinstance(failure, SystemExit) and not isinstance(failure.code, str)):
+        sys.stderr.write(f"{failure}\n" if isinstance(failure, SystemExit) else users_traceback(failure))
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0 if failure is None else _status(failure) & 0xFF)
+
+
+def users_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not tenure's or the import system's own."""
+    frames = error.__traceback__
+    own = str(Path(__file__).resolve().parents[1]) + os.sep
+    while frames is not None and (frames.tb_frame.f_code.co_filename.startswith((own, "<frozen importlib"))):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
 
 
 def _status(failure: BaseException) -> int:
@@ -250,6 +317,7 @@ class _Caller:
         # One event loop for all calls where Python has it (3.11): a loop a call would be the soak's own cost.
         runner: Any = getattr(asyncio, "Runner", None)
         self._runner = runner() if runner is not None and inspect.iscoroutinefunction(function) else None
+        self.context = contextvars.copy_context()  # of all calls that run in the loop
 
     def __enter__(self) -> _Caller:
         return self
@@ -262,7 +330,7 @@ class _Caller:
         result = self._function(index) if self._takes_index else self._function()
         if inspect.iscoroutine(result):
             if self._runner is not None:
-                self._runner.run(result)
+                self._runner.run(result, context=self.context)
             else:
                 asyncio.run(result)
 

@@ -27,6 +27,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
+from tenure.observe.sources import absolute
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Birth, Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
@@ -56,6 +57,8 @@ class Watching:
         # What of a report goes into the recording: with --redact no values of arguments, in a killed program's either.
         self._stored = stored if stored is not None else _as_it_is
         self._program = tuple(program)
+        script = self._program[0].rpartition(":")[0] or self._program[0] if self._program else ""
+        self._folder = os.path.dirname(absolute(script)) + os.sep  # now: the program may go to another folder
         self._min_growth = min_growth
         self._pid = os.getpid()
         self._count = 0
@@ -284,10 +287,8 @@ class Watching:
         return replace(finding, birth=birth, holder=holder)
 
     def _relative_file(self, file: str) -> str:
-        script = self._program[0].rpartition(":")[0] or self._program[0] if self._program else ""
-        folder = os.path.dirname(os.path.abspath(script)) + os.sep
-        absolute = os.path.abspath(file)
-        return absolute[len(folder) :] if absolute.startswith(folder) else file
+        full = absolute(file)
+        return full[len(self._folder) :] if full.startswith(self._folder) else file
 
     def _growth(self, total: float, spread: tuple[float, float], confidence: float) -> Growth | None:
         used = self._used()

@@ -56,17 +56,66 @@ def name_path(root_label: str, objects: Sequence[object], target: object) -> lis
     an object, its `__dict__` and a value are one step `.x`.
     """
     chain = [*objects, target]
-    if len(chain) > 1 and type(chain[0]) is dict and root_label.startswith("module "):
-        chain.insert(0, sys.modules.get(root_label.partition(" ")[2]))
     steps = [_root_step(root_label, chain[0])]
     place = 0
+    if len(chain) > 1 and type(chain[0]) is dict and root_label.startswith("module "):
+        named = _global(chain[0], steps[0].name, chain[1])
+        if named is not None:
+            steps, place = [*steps, named], 1
     if root_label.startswith("TensorFlow's ") and len(chain) > 1:
         added, place = _registered(chain, place)
         steps.extend(added)
     while place < len(chain) - 1:
+        if chain[place + 1] is ...:  # the walk has left out the middle of a long path
+            steps.append(_MORE)
+            place += 2
+            continue
         added, place = _edge(chain, place, steps)
         steps.extend(added)
-    return steps
+    return _folded(steps)
+
+
+_MORE = Step("[...]", "more")
+_REPEATS = 4  # a node's `.parent.parent` is a place, `.next.next.next.next` a list
+_LONGEST_UNIT = 4
+_FIRST_STEPS, _LAST_STEPS = 14, 6
+_LONGEST = 160  # characters
+
+
+def _folded(steps: list[Step]) -> list[Step]:
+    """The steps of a linked structure once, with `[...]` for its repeats: `head.next[...]`."""
+    folded: list[Step] = []
+    at = 0
+    while at < len(steps):
+        unit, repeats = _repeated(steps, at)
+        folded += steps[at : at + unit]
+        at += unit * repeats
+        if repeats > 1:
+            folded.append(_MORE)
+            passed = {_MORE.text, *(step.text for step in steps[at - unit : at])}
+            while at < len(steps) and steps[at].text in passed:
+                if steps[at] is _MORE:  # what follows begins somewhere in the repeats, in a node's `__dict__` perhaps
+                    at = max((i for i in range(at, len(steps)) if steps[i].text in passed), default=at)
+                at += 1
+    if len(folded) > _FIRST_STEPS + _LAST_STEPS:
+        return [*folded[:_FIRST_STEPS], _MORE, *folded[-_LAST_STEPS:]]
+    return folded
+
+
+def _repeated(steps: list[Step], at: int) -> tuple[int, int]:
+    """How long the unit is that repeats from here on, and how often; (1, 1) where none does."""
+    for unit in range(1, _LONGEST_UNIT + 1):
+        repeats = 1
+        while _alike(steps, at, at + unit * repeats, unit):
+            repeats += 1
+        if repeats >= _REPEATS:
+            return unit, repeats
+    return 1, 1
+
+
+def _alike(steps: list[Step], here: int, there: int, unit: int) -> bool:
+    pairs = zip(steps[here : here + unit], steps[there : there + unit], strict=False)
+    return there + unit <= len(steps) and all((a.kind, a.text) == (b.kind, b.text) for a, b in pairs)
 
 
 _VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<line>[0-9]+)")
@@ -75,7 +124,7 @@ _VARIABLE = re.compile(r"(?P<name>.+) in (?P<function>.+)\(\) (?P<file>.+):(?P<l
 def _root_step(label: str, root: object) -> Step:
     kind, _, name = label.partition(" ")
     if kind == "module":
-        module = root if is_a(root, types.ModuleType) else sys.modules.get(name)
+        module = root if is_a(root, (types.ModuleType, dict)) else sys.modules.get(name)
         return Step(f"module {module_name(name, module)}", "module", name)
     if is_a(root, types.FrameType):
         return Step(_frame_words(root), "word")
@@ -102,7 +151,7 @@ def path_text(steps: Sequence[Step]) -> str:
         else:
             text += f".{step.text}" if step.kind == "name" else step.text
         after_word = step.word and step.kind != "module"
-    return text
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 5 // 8]}...{text[3 - _LONGEST * 3 // 8 :]}"
 
 
 # -- naming one edge -------------------------------------------------------------------------------------------------
@@ -138,11 +187,15 @@ def _module(chain: Sequence[object], place: int) -> _Named | None:
         at += 1
     if at >= len(chain):
         return [], at - 1
-    name = _name_in(names, chain[at])
-    if name is None:
-        return None
-    file = module_file(module)
-    return [Step(name, "name", name, files=(file,) if file else (), scopes=(module.__name__,))], at
+    step = _global(names, module.__name__, chain[at])
+    return ([step], at) if step is not None else None
+
+
+def _global(names: dict[str, object], module: str, value: object) -> Step | None:
+    """A global variable in the namespace of a module."""
+    name = _name_in(names, value)
+    file = module_file(names)
+    return Step(name, "name", name, files=(file,) if file else (), scopes=(module,)) if name is not None else None
 
 
 def _dict(chain: Sequence[object], place: int) -> _Named | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tenure.observe import sources
 from tenure.observe.naming import Step, frame_locals, name_path, path_text
@@ -42,6 +43,7 @@ _LINES = 5  # the best line and four more: where else the container is filled
 def name_group(paths: Sequence[Sequence[Step]]) -> Holder:
     """One holder for several samples of a group that grows: a key that differs among them reads `[*]`, one that agrees
     stays. Its line is the one that fills the container whose keys differ most."""
+    paths = _with_any_name(paths)
     shapes = Counter(tuple((s.kind, "" if s.kind in _ITEMS else s.name) for s in path) for path in paths)
     if not shapes:
         raise ValueError("name_group needs the path of at least one sample")
@@ -58,6 +60,19 @@ def name_group(paths: Sequence[Sequence[Step]]) -> Holder:
             if different > most:
                 most, grows = different, place
     return _holder(steps, grows)
+
+
+def _with_any_name(paths: Sequence[Sequence[Step]]) -> Sequence[Sequence[Step]]:
+    """The paths; with `*` where nearly each has its own name at one place (`setattr(module, f"batch_{i}", x)`)."""
+    kinds = Counter(tuple(step.kind for step in path) for path in paths)
+    alike = [path for path in paths if tuple(step.kind for step in path) == kinds.most_common(1)[0][0]]
+    names = {place: {step.name for step in steps} for place, steps in enumerate(zip(*alike, strict=True))}
+    differ = [place for place in names if alike[0][place].kind in ("name", "attribute") and len(names[place]) > 1]
+    if len(alike) < 4 or len(differ) != 1 or len(names[differ[0]]) < 0.8 * len(alike):
+        return paths
+    (place,) = differ
+    text = ".*" if alike[0][place].text.startswith(".") else "*"
+    return [[*path[:place], replace(path[place], text=text, name="*"), *path[place + 1 :]] for path in alike]
 
 
 def _holder(steps: Sequence[Step], grows: int | None = None) -> Holder:
@@ -213,9 +228,9 @@ def why(obj: object) -> Why:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("tenure.why walks the heap; off the main thread that can break the program. Call it there.")
     asker = sys._getframe(1)
-    code, space = asker.f_code, asker.f_globals
+    code, space, ident = asker.f_code, asker.f_globals, id(obj)  # by number: a cell of ours would be a holder
     at_module = space is asker.f_locals
-    names = () if at_module else tuple(n for n, v in frame_locals(asker).items() if v is obj)
+    names = () if at_module else tuple(n for n, v in frame_locals(asker).items() if id(v) == ident)
     own_label = f" in {code.co_name}() {code.co_filename}:{code.co_firstlineno}"
     del asker
 
@@ -223,11 +238,10 @@ def why(obj: object) -> Why:
     from tenure.probes import heap
 
     roots, fixed = snapshot.roots()
-    roots += _context_roots()
     own_roots = {f"{name}{own_label}" for name in names}
-    roots = [root for root in roots if root.obj is not obj or root.label not in own_roots]
-    walked = heap.walk(roots, select_ids=(id(obj),), paths=True, groups=False, unreached=True, **fixed)
-    found: Found | None = next((f for f in walked.found if f.obj is obj), None)
+    roots = [root for root in roots if id(root.obj) != ident or root.label not in own_roots]
+    walked = heap.walk(roots, select_ids=(ident,), paths=True, groups=False, unreached=True, **fixed)
+    found: Found | None = next((f for f in walked.found if id(f.obj) == ident), None)
     del roots, fixed, walked
     paths: list[list[Step]] = []
     if found is not None and found.tier <= 2:
@@ -236,7 +250,9 @@ def why(obj: object) -> Why:
             paths.append(name_path(found.root, (), obj))
         # The asker's own global comes last.
         ways.sort(key=lambda way: at_module and len(way[1]) == 1 and way[1][0] is space)
-        paths += [name_path(root, path, obj) for root, path in ways if path and root != "native code"]
+        for root, path in ways:
+            if path and root != "native code":
+                paths.append(name_path(root, path, obj))
     holders: dict[str, Holder] = {}
     for steps in paths:
         holders.setdefault(path_text(steps), name_group([steps]))
@@ -246,19 +262,6 @@ def why(obj: object) -> Why:
         first, *others = holders.values()
         return Why(what, f"held by {first.text}", first.path, first, tuple(others), birth, names)
     return Why(what, _unheld(obj, found, names, code.co_name), (), None, (), birth, names)
-
-
-def _context_roots() -> list[Any]:
-    """The context variables of this thread: the interpreter holds them, no module does."""
-    import contextvars
-
-    from tenure.probes.heap import Root
-
-    return [
-        Root(f"context variable '{variable.name}'", value, 1)
-        for variable, value in contextvars.copy_context().items()
-        if not is_a(value, (str, int, float, bool, type(None)))
-    ]
 
 
 def _unheld(obj: object, found: Found | None, names: tuple[str, ...], function: str) -> str:
@@ -287,10 +290,25 @@ def _native_words(obj: object) -> str:
             return "natively, by a tape that records"
         if any(state.holds for state in states):
             return "natively, by a tape"
-    referrers = [r for r in gc.get_referrers(obj) if not is_a(r, types.FrameType)]
-    if referrers:
-        return f"in a cycle of garbage (through {_what(referrers[0])}) that gc.collect() frees"
-    return "natively: by a dataset, a running op or another extension"
+    # Numbers, so that nothing of ours holds them: the walk leaves out what only we hold.
+    referrers = [id(r) for r in gc.get_referrers(obj) if not is_a(r, types.FrameType)]
+    through = _held_from_outside(referrers) if referrers else ""
+    if through is None:
+        referrer = next((r for r in gc.get_referrers(obj) if id(r) in referrers), None)
+        return f"in a cycle of garbage (through {_what(referrer)}) that gc.collect() frees"
+    exits = "an exit handler (atexit), " if getattr(atexit, "_ncallbacks", int)() else ""
+    return f"natively{through}: by {exits}a dataset, a running op or another extension"
+
+
+def _held_from_outside(referrers: Sequence[int]) -> str | None:
+    """ ", through partial" where native code holds one of these objects; None where only garbage does."""
+    from tenure.observe import snapshot
+    from tenure.probes import heap
+
+    roots, fixed = snapshot.roots()
+    walked = heap.walk(roots, select_ids=referrers, paths=True, groups=False, unreached=True, **fixed)
+    outside = next((f for f in walked.found if f.tier == 3), None)
+    return None if outside is None else f", through {_what((*outside.path, outside.obj)[0])}"
 
 
 def _what(obj: object) -> str:

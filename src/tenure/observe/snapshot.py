@@ -6,10 +6,16 @@ type; their keys are the same in each walk of one process.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
+import inspect
+import os
+import signal
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +27,7 @@ from tenure.probes import heap, read
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
-__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take", "weigher"]
+__all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "rooted", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
@@ -132,16 +138,95 @@ def use_frames(frames: Sequence[heap.Root]) -> None:
     _frames = frames
 
 
+_target: object = None
+_contexts: tuple[contextvars.Context, ...] = ()
+
+
+@contextlib.contextmanager
+def rooted(target: object, *contexts: contextvars.Context) -> Iterator[None]:
+    """While it lasts, what only this callable reaches is the user's: its globals, its closure, what it is bound to, the
+    variables of the contexts that it runs in."""
+    global _target, _contexts
+    before = _target, _contexts
+    _target, _contexts = target, contexts
+    try:
+        yield
+    finally:
+        _target, _contexts = before
+
+
 def roots() -> tuple[list[heap.Root], dict[str, Any]]:
     """The roots of a walk and its fixed arguments: modules and frames, the framework's registries last."""
     modules = heap.module_roots(retention.user_module)
+    space = _namespace(_target)
+    if space is not None and all(root.obj is not space for root in modules.roots):
+        # Its module has left `sys.modules`: only the target's functions hold its globals.
+        modules.roots.append(heap.Root(f"module {space.get('__name__', '?')}", space, 0))
+        modules.barriers.append(space)
+        modules = modules._replace(user_globals=modules.user_globals | {id(space)})
     listed = [*modules.roots, *(heap.frame_roots(retention.user_frame) if _frames is None else _frames)]
     if tensorflow_loaded():
         from tenure.probes.tf import registries
 
         containers, _ = read(registries.registry_objects, "TensorFlow's registries")
         listed += [heap.Root(label, container, 2) for label, container in containers or ()]
-    return listed, {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
+    fixed: dict[str, Any] = {"user_globals": modules.user_globals, "barriers": modules.barriers, "cut": modules.cut}
+    listed += _late_roots()
+    return listed, fixed
+
+
+def _namespace(target: object) -> dict[str, Any] | None:
+    """The globals of the function that a call of the target runs; None for what is not written in Python."""
+    function = _function(target)
+    if not is_a(function, types.FunctionType):
+        function = inspect.getattr_static(type(function), "__call__", None)
+    return function.__globals__ if is_a(function, types.FunctionType) else None
+
+
+def _function(callback: object) -> object:
+    """What is called in the end, past partials, methods and wrappers."""
+    while is_a(callback, (functools.partial, types.MethodType)):
+        callback = callback.func if is_a(callback, functools.partial) else callback.__func__
+    with contextlib.suppress(ValueError):  # wrapped in itself
+        return inspect.unwrap(callback) if callable(callback) else callback
+    return callback
+
+
+def _late_roots() -> list[heap.Root]:
+    """What the interpreter holds for the user: it is named so where no module or frame holds it too."""
+    held: list[tuple[str, object]] = []
+    if _target is not None:
+        thing = _target.__self__ if is_a(_target, types.MethodType) else _target
+        held.append((f"target {getattr(thing, '__qualname__', type(thing).__qualname__)}", thing))
+    for context in (contextvars.copy_context(), *_contexts):
+        held += [(f"context variable '{variable.name}'", value) for variable, value in context.items()]
+    for number in signal.valid_signals():
+        handler = signal.getsignal(number)
+        if callable(handler):
+            held.append((f"signal handler of {signal.Signals(number).name}", handler))
+    for info in _finalizers():
+        file = getattr(getattr(_function(info.func), "__code__", None), "co_filename", None)
+        if file is None or retention.user_file(file):  # Keras has one for each of many tensors
+            held += [(f"finalizer {_place(info.func)}", part) for part in (info.func, info.args, info.kwargs) if part]
+    return [heap.Root(label, thing, 0, late=True) for label, thing in held if not is_a(thing, _ATOMS)]
+
+
+_ATOMS = (str, int, float, bool, type(None))
+
+
+def _finalizers() -> list[Any]:
+    """What `weakref.finalize` keeps, each with `func`, `args` and `kwargs`; empty where Python keeps it otherwise."""
+    registry = getattr(weakref.finalize, "_registry", None)
+    found = list(registry.values()) if is_a(registry, dict) else []
+    return [info for info in found if hasattr(info, "func") and hasattr(info, "args") and hasattr(info, "kwargs")]
+
+
+def _place(callback: object) -> str:
+    """A function and where it is, in short: `save (train.py:12)`."""
+    function = _function(callback)
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{name} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
 
 
 def take(tick: int, cut: Sequence[object] = ()) -> Snapshot:

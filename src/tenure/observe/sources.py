@@ -24,6 +24,7 @@ __all__ = [
     "ANY",
     "Site",
     "Source",
+    "absolute",
     "function_at",
     "line_text",
     "module_file",
@@ -66,11 +67,11 @@ def _is_user_file(path: str) -> bool:
         )
     if os.path.basename(path).startswith(_GENERATED):
         return False
-    absolute = os.path.abspath(path)
-    if absolute.startswith(_TENURE) or any(part in absolute for part in _INSTALLED):
+    full = absolute(path)
+    if full.startswith(_TENURE) or any(part in full for part in _INSTALLED):
         return False
     # A virtual environment links to the standard library of the interpreter it was made from.
-    return not os.path.realpath(absolute).startswith(_STDLIB)
+    return not os.path.realpath(full).startswith(_STDLIB)
 
 
 def user_frame(frame: types.FrameType) -> bool:
@@ -82,14 +83,14 @@ def user_module(name: str, module: object) -> bool:
     """True for `__main__` and for modules whose file the user wrote."""
     file = module_file(module)
     if name == "__main__":
-        return file is None or not os.path.abspath(file).startswith(_TENURE)
+        return file is None or not absolute(file).startswith(_TENURE)
     return file is not None and user_file(file)
 
 
 def module_file(module: object) -> str | None:
-    """The file a module came from, or None. Wakes no lazy module."""
+    """The file that a module, or the namespace of one, came from, or None. Wakes no lazy module."""
     # Not getattr: a lazy module loads itself when asked for an attribute.
-    names = module.__dict__ if is_a(module, types.ModuleType) else {}
+    names = module.__dict__ if is_a(module, types.ModuleType) else module if type(module) is dict else {}
     file = names.get("__file__")
     return file if is_a(file, str) else None
 
@@ -100,7 +101,15 @@ def module_name(name: str, module: object = None) -> str:
     if file is None or (name != "__main__" and not user_file(file)):
         return name
     stem = os.path.splitext(os.path.basename(file))[0]
-    return stem if stem not in ("__init__", "__main__") else os.path.basename(os.path.dirname(os.path.abspath(file)))
+    return stem if stem not in ("__init__", "__main__") else os.path.basename(os.path.dirname(absolute(file)))
+
+
+def absolute(path: str) -> str:
+    """The path in full; as it stands where the working folder is gone."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return path
 
 
 # -- what is in a file ------------------------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ _parsed: OrderedDict[str, tuple[int, Source | None]] = OrderedDict()
 
 def source_path(file: str) -> str:
     """The file of a code object in full: a script's code has the path as it was typed, its module the whole one."""
-    return file if file.startswith("<") else os.path.abspath(file)
+    return file if file.startswith("<") else absolute(file)
 
 
 def line_text(file: str, line: int) -> str:

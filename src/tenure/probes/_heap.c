@@ -26,6 +26,7 @@ enum { F_GC = 1, F_ISGC = 2, F_SELECT = 4, F_ARRAY = 8, F_BYTES = 16, F_STR = 32
 enum { UNNAMED = F_FUNC | F_TYPE | F_STR };
 enum { WANT_GROUPS = 1, WANT_PATHS = 2, WANT_UNREACHED = 4 };
 enum { MAIN, HIDDEN, NATIVE, GARBAGE, RETAIN };
+enum { LATE = 3 }; /* a root of tier 0 that starts when the others have been walked to exhaustion */
 enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 
 #define NONE UINT32_MAX
@@ -36,7 +37,10 @@ enum { SPECIAL_NONE, SPECIAL_BARRIER, SPECIAL_ENTERED, SPECIAL_CUT };
 #define RING 64               /* references between prefetch and use */
 #define ORDINALS 64           /* inline attributes with a group of their own */
 #define HOLDERS 8
+#define PATH_FIRST 48         /* objects of a longer path than both: the rest is left out, an Ellipsis stands for it */
+#define PATH_LAST 16
 #define PAYLOAD 512
+#define FIELDS 64 /* objects of one record */
 #define LABELS_MAX 256        /* a namespace with more names than this is a table, unless it is a user's module */
 #define GROUPS_MAX (1u << 20)
 #define SIZE_LIMIT ((Py_ssize_t)1 << 40)
@@ -79,7 +83,8 @@ typedef struct {
     PyObject **obj;
     uint32_t *parent, *group;
     size_t head, tail, room;
-    uint32_t *deferred, *found;
+    uint32_t *deferred, *found, *top;
+    uint8_t *depth;
     size_t n_deferred, m_deferred, n_found, m_found;
     Entry ring[RING];
     unsigned ring_head, ring_n;
@@ -677,20 +682,62 @@ typedef struct {
     int flags;
 } Array;
 
+/* Where the objects of one record lie, in the order of the fields; a field that is itself an array of objects is left out */
+static void object_offsets(PyObject *descr, Py_ssize_t at, Py_ssize_t *offsets, int *n)
+{
+    int type_num = *(int *)((char *)descr + 28);
+    if (type_num == 17 && *n < FIELDS) offsets[(*n)++] = at;
+    if (type_num != 20) return;
+    PyObject *fields = PyObject_GetAttrString(descr, "fields"), *names = PyObject_GetAttrString(descr, "names");
+    for (Py_ssize_t i = 0; fields && names && PyTuple_Check(names) && i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *field = PyObject_GetItem(fields, PyTuple_GET_ITEM(names, i)); /* (dtype, offset) */
+        if (field && PyTuple_Check(field) && PyTuple_GET_SIZE(field) > 1)
+            object_offsets(PyTuple_GET_ITEM(field, 0), at + PyLong_AsSsize_t(PyTuple_GET_ITEM(field, 1)), offsets, n);
+        Py_XDECREF(field);
+    }
+    Py_XDECREF(fields);
+    Py_XDECREF(names);
+    PyErr_Clear();
+}
+
+/* What an array of objects or of records with objects holds: owned, contiguous. -1 when `each` says so. */
+static int array_objects(Array *a, int (*each)(PyObject *, void *), void *arg)
+{
+    int type_num = *(int *)((char *)a->descr + 28), n_offsets = 0;
+    if ((type_num != 17 && type_num != 20) || !(a->flags & 4) || !(a->flags & 3)) return 0;
+    Py_ssize_t offsets[FIELDS], n = 1, step = (Py_ssize_t)sizeof(PyObject *);
+    object_offsets(a->descr, 0, offsets, &n_offsets);
+    if (!n_offsets) return 0;
+    if (type_num == 20) {
+        PyObject *size = PyObject_GetAttrString(a->descr, "itemsize");
+        step = size ? PyLong_AsSsize_t(size) : -1;
+        Py_XDECREF(size);
+        PyErr_Clear();
+        if (step <= 0) return 0;
+    }
+    for (int i = 0; i < a->nd; i++) n *= a->dimensions[i];
+    for (Py_ssize_t i = 0; i < n; i++)
+        for (int j = 0; j < n_offsets; j++) {
+            PyObject *item;
+            memcpy(&item, a->data + i * step + offsets[j], sizeof item); /* a packed record's fields lie anywhere */
+            if (item && each(item, arg)) return -1;
+        }
+    return 0;
+}
+
+static int visit_item(PyObject *item, void *w) { return edge(w, item, NULL, 0); }
+
 static int visit_array(Walk *w, PyObject *o)
 {
     Array *a = (Array *)o;
     if (a->base && edge(w, a->base, NULL, 0)) return -1;
-    int type_num = *(int *)((char *)a->descr + 28);
-    if (type_num == 17 && a->flags & 4 && a->flags & 3) { /* objects, owned, contiguous */
-        Py_ssize_t n = 1;
-        for (int i = 0; i < a->nd; i++) n *= a->dimensions[i];
-        for (Py_ssize_t i = 0; i < n; i++) {
-            PyObject *item = ((PyObject **)a->data)[i];
-            if (item && edge(w, item, NULL, 0)) return -1;
-        }
-    }
-    return 0;
+    return array_objects(a, visit_item, w);
+}
+
+static int take_first(PyObject *item, void *first)
+{
+    *(PyObject **)first = item;
+    return -1;
 }
 
 /* 1 when the contents of a function or class are not the user's: they wait for tier 1 */
@@ -784,10 +831,10 @@ static int run(Walk *w)
     }
 }
 
-static int start_roots(Walk *w, PyObject *objects, const char *tiers)
+static int start_roots(Walk *w, PyObject *objects, const char *tiers, int tier)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
-        if (tiers[i] != w->tier) continue;
+        if (tiers[i] != tier) continue;
         PyObject *o = PyTuple_GET_ITEM(objects, i);
         Special *s = special(w->special, w->m_special, o);
         int barrier = s->what == SPECIAL_BARRIER;
@@ -868,19 +915,37 @@ static int split_unreached(Walk *w, PyObject *all, size_t *garbage_start)
 
 /* ---- results ---- */
 
+/* `depth`: how many steps from its root, at most 255; `top`: the ancestor at the end of the path's first PATH_FIRST steps.
+ * Without them each of a linked list's things would be asked for all that come before it. */
+static int measure_paths(Walk *w)
+{
+    if (!(w->depth = zeroed(w, w->tail)) || !(w->top = zeroed(w, w->tail * sizeof(uint32_t)))) return -1;
+    for (size_t i = 0; i < w->tail; i++) {
+        uint32_t parent = w->parent[i];
+        unsigned depth = parent & ROOT ? 0 : w->depth[parent] + 1u;
+        w->depth[i] = depth > 255 ? 255 : (uint8_t)depth;
+        w->top[i] = depth < PATH_FIRST ? (uint32_t)i : w->top[parent];
+    }
+    return 0;
+}
+
 static PyObject *path_to(Walk *w, uint32_t node, int include, Py_ssize_t *root)
 {
-    Py_ssize_t n = include;
-    uint32_t i = node;
-    while (!(w->parent[i] & ROOT)) {
-        i = w->parent[i];
-        n++;
-    }
+    uint32_t i = w->top[node], end = include || w->parent[node] & ROOT ? node : w->parent[node];
+    while (!(w->parent[i] & ROOT)) i = w->parent[i];
     *root = w->parent[i] == NONE ? -1 : (Py_ssize_t)(w->parent[i] & ~ROOT);
-    if (!(w->want & WANT_PATHS)) n = 0;
+    int none = !(w->want & WANT_PATHS) || (!include && w->parent[node] & ROOT);
+    int cut = w->depth[end] >= PATH_FIRST + PATH_LAST;
+    Py_ssize_t n = none ? 0 : cut ? PATH_FIRST + 1 + PATH_LAST : w->depth[end] + 1;
     PyObject *path = PyTuple_New(n);
-    if (!path) return NULL;
-    for (i = include ? node : w->parent[node]; n--; i = w->parent[i]) PyTuple_SET_ITEM(path, n, Py_NewRef(w->obj[i]));
+    if (!path || none) return path;
+    for (i = end; n--; i = w->parent[i]) {
+        if (cut && n == PATH_FIRST) {
+            PyTuple_SET_ITEM(path, n--, Py_NewRef(Py_Ellipsis));
+            i = w->top[end];
+        }
+        PyTuple_SET_ITEM(path, n, Py_NewRef(w->obj[i]));
+    }
     return path;
 }
 
@@ -915,6 +980,7 @@ static PyObject *found_result(Walk *w, const size_t *start)
         for (uint64_t j = 0; j < s->most && j < s->seen; j++)
             if (add_index(w, &w->found, &w->n_found, &w->m_found, s->node[j])) return PyErr_NoMemory();
     }
+    if (w->n_found && measure_paths(w)) return PyErr_NoMemory();
     if (w->n_found) qsort(w->found, w->n_found, sizeof(uint32_t), by_index);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < w->n_found; i++) {
@@ -996,6 +1062,8 @@ static void free_walk(Walk *w)
     free(w->group);
     free(w->deferred);
     free(w->found);
+    free(w->top);
+    free(w->depth);
     free(w->slots);
     free(w->info);
     free(w->groups);
@@ -1086,8 +1154,8 @@ static PyObject *walk(PyObject *self, PyObject *args)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < n_roots; i++)
-        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(labels, i)) || (unsigned char)PyBytes_AS_STRING(tiers)[i] > 2) {
-            PyErr_SetString(PyExc_ValueError, "a label must be a str, a tier 0, 1 or 2");
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(labels, i)) || (unsigned char)PyBytes_AS_STRING(tiers)[i] > LATE) {
+            PyErr_SetString(PyExc_ValueError, "a label must be a str, a tier 0, 1, 2 or late");
             return NULL;
         }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(select_types); i++)
@@ -1125,13 +1193,14 @@ static PyObject *walk(PyObject *self, PyObject *args)
     size_t start[6] = {0, 0, 0, 0, 0, SIZE_MAX};
     for (w->tier = 0; w->tier < 3; w->tier++) {
         start[w->tier] = w->tail;
-        if (start_roots(w, objects, PyBytes_AS_STRING(tiers)) || drain(w)) goto failed;
+        if (start_roots(w, objects, PyBytes_AS_STRING(tiers), w->tier) || drain(w)) goto failed;
         if (w->tier == 1) {
             if (run_to(w, w->tail)) goto failed;
             for (size_t i = 0; i < w->n_deferred; i++)
                 if (expand(w, w->deferred[i], 1)) goto failed;
         }
         if (run(w)) goto failed;
+        if (w->tier == 0 && (start_roots(w, objects, PyBytes_AS_STRING(tiers), LATE) || run(w))) goto failed;
     }
     size_t reached = w->tail, edges = w->edges;
     start[3] = start[4] = reached;
@@ -1193,8 +1262,8 @@ static PyObject *array_facts(PyObject *self, PyObject *o)
         PyErr_SetString(PyExc_TypeError, "not an array of the known layout");
         return NULL;
     }
-    int objects = *(int *)((char *)a->descr + 28) == 17 && a->flags & 4 && a->flags & 3;
-    PyObject *first = objects && a->nd == 1 && a->dimensions[0] ? *(PyObject **)a->data : NULL;
+    PyObject *first = NULL;
+    array_objects(a, take_first, &first);
     return Py_BuildValue("(OO)", a->base ? a->base : Py_None, first ? first : Py_None);
 }
 

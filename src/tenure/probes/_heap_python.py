@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from types import FunctionType
 from typing import Any
@@ -20,8 +20,11 @@ __all__ = ["array_facts", "fork", "walk"]
 
 WANT_GROUPS, WANT_PATHS, WANT_UNREACHED = 1, 2, 4
 MAIN, HIDDEN, NATIVE, GARBAGE, RETAIN = range(5)
+LATE = 3
 GC, SELECT, ARRAY, LARGE, DICT, FUNC, TYPE, PLAIN, HAS_DICT, DICT_SUB, STR = (1 << i for i in range(11))
 UNNAMED = FUNC | TYPE | STR
+PATH_FIRST, PATH_LAST = 48, 16
+FIELDS = 64
 PAYLOAD, LABELS_MAX, GROUPS_MAX, RECURSION, HOLDERS, ORDINALS = 512, 256, 1 << 20, 4, 8, 64
 DEPTH = (32, 8, 8, 8, 8)
 UNLABELLED, NAMES, NUMBERS = range(3)
@@ -393,10 +396,29 @@ def _array_referents(o: Any, ndarray: Any) -> list[object]:
     attributes = ndarray.__dict__
     base = attributes["base"].__get__(o)
     refs = [] if base is None else [base]
-    flags = attributes["flags"].__get__(o)
-    if attributes["dtype"].__get__(o).num == 17 and flags.owndata and (flags.c_contiguous or flags.f_contiguous):
-        refs += attributes["view"](o, type=ndarray).ravel("K").tolist()
+    flags, dtype = attributes["flags"].__get__(o), attributes["dtype"].__get__(o)
+    if dtype.num in (17, 20) and flags.owndata and (flags.c_contiguous or flags.f_contiguous):
+        items = attributes["view"](o, type=ndarray).ravel("K")
+        refs += items.tolist() if dtype.num == 17 else _record_objects(items, dtype)
     return refs
+
+
+def _record_objects(records: Any, dtype: Any) -> list[object]:
+    """The objects in an array of records, record by record."""
+    columns = []
+    for path in [*_object_fields(dtype, ())][:FIELDS]:
+        column = records
+        for name in path:
+            column = column[name]
+        columns.append(column.tolist())
+    return [item for row in zip(*columns, strict=True) for item in row]
+
+
+def _object_fields(dtype: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if dtype.num == 17:
+        yield path
+    for name in dtype.names or ():
+        yield from _object_fields(dtype.fields[name][0], (*path, name))
 
 
 def array_facts(o: Any) -> tuple[object, object]:
@@ -472,18 +494,25 @@ def _walk_tiers(
     starts = []
     for w.tier in range(3):
         starts.append(len(w.objects))
-        for i, o in enumerate(objects):
-            if tiers[i] != w.tier or (id(o) in w.seen and id(o) not in barred):
-                continue
-            barrier = id(o) in barred
-            barred.discard(id(o))
-            w.start(o, -1 - i, barrier and w.tier < 2 and type(o) is dict)
+        _start_roots(w, objects, tiers, barred, w.tier)
         if w.tier == 1:
             w.run_to(len(w.objects))
             for node in w.deferred:
                 w.expand(node, waited=True)
         w.run()
+        if w.tier == 0:
+            _start_roots(w, objects, tiers, barred, LATE)
+            w.run()
     return [*starts, len(w.objects), len(w.objects)]
+
+
+def _start_roots(w: _Walk, objects: tuple[object, ...], tiers: bytes, barred: set[int], tier: int) -> None:
+    for i, o in enumerate(objects):
+        if tiers[i] != tier or (id(o) in w.seen and id(o) not in barred):
+            continue
+        barrier = id(o) in barred
+        barred.discard(id(o))
+        w.start(o, -1 - i, barrier and w.tier < 2 and type(o) is dict)
 
 
 def _keep(w: _Walk, targets: tuple[object, ...]) -> list[tuple[int, int, list[object]]]:
@@ -533,24 +562,49 @@ def _split(
     return native, garbage
 
 
-def _path(w: _Walk, node: int, include: bool) -> tuple[int, tuple[object, ...]]:
-    steps = [node] if include else []
-    while (parent := w.parents[node]) >= 0:
-        node = parent
+def _measure_paths(w: _Walk) -> list[tuple[int, int]]:
+    """Each node's depth, and the ancestor at the end of its path's first steps."""
+    measured: list[tuple[int, int]] = []
+    for node, parent in enumerate(w.parents):
+        depth = 0 if parent < 0 else measured[parent][0] + 1
+        measured.append((depth, node if depth < PATH_FIRST else measured[parent][1]))
+    return measured
+
+
+def _path(w: _Walk, node: int, include: bool, measured: list[tuple[int, int]]) -> tuple[int, tuple[object, ...]]:
+    top = measured[node][1]
+    root = w.parents[_up(w, top)[-1]]
+    root = -1 if root == NO_ROOT else -1 - root
+    end = node if include else w.parents[node]
+    if not w.want & WANT_PATHS or end < 0:
+        return root, ()
+    last: list[int] = []
+    while measured[end][0] >= PATH_FIRST and len(last) < PATH_LAST:
+        last.append(end)
+        end = w.parents[end]
+    cut = measured[end][0] >= PATH_FIRST
+    first = _up(w, top if cut else end)
+    objects = w.objects
+    return root, (*(objects[i] for i in first[::-1]), *(...,) * cut, *(objects[i] for i in last[::-1]))
+
+
+def _up(w: _Walk, node: int) -> list[int]:
+    steps = [node]
+    while (node := w.parents[node]) >= 0:
         steps.append(node)
-    root = -1 if parent == NO_ROOT else -1 - parent
-    return root, tuple(w.objects[i] for i in reversed(steps)) if w.want & WANT_PATHS else ()
+    return steps
 
 
 def _found(w: _Walk, starts: list[int]) -> list[tuple[Any, ...]]:
     samples = w.groups.samples.values() if w.groups is not None else ()
     result = []
+    measured = _measure_paths(w)
     for node in sorted({*w.found, *chain.from_iterable(samples)}):
         o = w.objects[node]
         tier = sum(node >= start for start in starts[1:])
         group = w.group[node] if w.groups is not None and tier < 3 else -1
-        root, path = _path(w, node, False)
-        holders = tuple(_path(w, holder, True) for holder in w.selected.get(id(o), ()))
+        root, path = _path(w, node, False, measured)
+        holders = tuple(_path(w, holder, True, measured) for holder in w.selected.get(id(o), ()))
         result.append((o, group, tier, root, path, holders))
     return result
 

@@ -7,10 +7,10 @@ and classes wait until tier 1, and no path leads through a barrier (a module, it
 roots of tier 2 are barriers, so that tiers 0 and 1 don't walk through a registry.
 
 References are those of `tp_traverse`, as the cyclic collector sees them: weak references are none. To them are added
-the `base` of a NumPy array and the contents of an array of objects. An array, bytes and text of 512 bytes and more, and
-objects of a selected type are things of their own although the collector does not know them; another atom (a float, a
-short text) counts for its container when nothing else refers to it. Bytes are shallow, as `sys.getsizeof` gives them
-unless a class overrides `__sizeof__`: no Python code runs during the walk.
+the `base` of a NumPy array and the contents of an array of objects or of records with objects. An array, bytes and text
+of 512 bytes and more, and objects of a selected type are things of their own although the collector does not know them;
+another atom (a float, a short text) counts for its container when nothing else refers to it. Bytes are shallow, as
+`sys.getsizeof` gives them unless a class overrides `__sizeof__`: no Python code runs during the walk.
 
 The C module walks with the GIL held, hence from any thread; its Python twin gives the same answer where the module
 could not be built, or with TENURE_PURE_PYTHON=1 in the environment.
@@ -70,17 +70,23 @@ _SIZED = (
     *(dict, set, frozenset, list, bytearray, str, int, type, deque, OrderedDict),
     *(GeneratorType, CoroutineType, AsyncGeneratorType, FrameType, CodeType),
 )
+_LATE = 3
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODULE_DICT = vars(ModuleType)["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a walk starts. Tier 0: the user's modules and frames, 1: libraries, 2: registries of the framework."""
+    """Where a walk starts. Tier 0: the user's modules and frames, 1: libraries, 2: registries of the framework.
+
+    `late`, in tier 0: only when what the other roots of the tier reach has been walked to exhaustion. What such a root
+    (a signal's handler, a context variable) shares with the user's modules is told by their names.
+    """
 
     label: str
     obj: object
     tier: int
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One object that refers directly to a selected one: the last of `path`, which starts with the root's object."""
+    """One object that refers directly to a selected one: the last of `path`, which starts with the root's object.
+
+    Of a path of over 64 objects (a linked list) the first 48 and the last 16 are there, with an Ellipsis between them.
+    """
 
     root: str
     path: tuple[object, ...]
@@ -125,7 +134,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A selected object. `path` goes from the root's object to the direct holder; it is empty for a root.
+    """A selected object. `path` goes from the root's object to the direct holder, as in `Holding`; empty for a root.
 
     `tier` 0 to 2: of the walk; 3: not reached but referred to from outside (native code holds it); 4: garbage. `group`
     is an index into the groups or -1. `holders` is there for objects selected by id: up to eight, the first on `path`.
@@ -264,7 +273,7 @@ def _run(
         hidden += tuple(_own_locals(sys._getframe()))
     request = (
         tuple(root.obj for root in roots),
-        bytes(root.tier for root in roots),
+        bytes(_LATE if root.late else root.tier for root in roots),
         labels,
         tuple(user_globals),
         _user_names(barriers, roots, user_globals),
@@ -352,9 +361,11 @@ def _array_test(numpy: Any) -> bool:
     owner, thing = numpy.empty(4), object()
     objects = numpy.empty(3, dtype=object)
     objects[0] = thing
+    records = numpy.array([(1, thing)], dtype=[("number", "i1"), ("thing", "O")])
     facts = _walker.array_facts
     try:
-        return facts(owner) == (None, None) and facts(owner[1:])[0] is owner and facts(objects)[1] is thing
+        plain = facts(owner) == (None, None) and facts(owner[1:])[0] is owner
+        return plain and facts(objects)[1] is thing and facts(records)[1] is thing
     except TypeError:
         return False
 

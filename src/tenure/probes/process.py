@@ -5,9 +5,13 @@ All figures are bytes unless a name says otherwise. A reader that can't give its
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
+import os
 import resource
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +28,7 @@ __all__ = [
     "mallinfo",
     "malloc_trim",
     "memory_limit",
+    "opened",
     "peak_rss",
     "python_blocks",
     "python_heap_bytes",
@@ -251,3 +256,30 @@ def _limits_up(root: Path, path: str, name: str, source: str) -> list[Limit]:
         if text.isdigit() and int(text) < _NO_LIMIT:
             limits.append(Limit(int(text), f"{source} {'/' + '/'.join(parts[:depth])}"))
     return limits
+
+
+def opened() -> dict[str, int]:
+    """How many things the process holds open, by kind: they cost little memory, but an end comes when they run out.
+
+    A descriptor by what it leads to, mapped files by mapping, and the functions that wait for the exit (`atexit`).
+    """
+    counted: Counter[str] = Counter()
+    try:
+        for descriptor in os.listdir(_PROC / "self/fd"):
+            with contextlib.suppress(OSError):  # that of the listing itself is gone again
+                counted[_descriptor_kind(os.readlink(_PROC / "self/fd" / descriptor))] += 1
+        with open(_PROC / "self/maps", "rb") as maps:
+            counted["mapped files"] = sum(b"/" in line for line in maps)
+    except OSError as error:
+        raise ProbeError(f"/proc/self can't be read: {error.strerror}") from error
+    handlers = getattr(atexit, "_ncallbacks", None)
+    if handlers is not None:
+        counted["exit handlers"] = handlers()
+    return dict(counted)
+
+
+def _descriptor_kind(target: str) -> str:
+    kind = target.partition(":")[0]
+    return {"socket": "open sockets", "pipe": "open pipes"}.get(
+        kind, "open files" if target.startswith("/") else "open descriptors"
+    )

@@ -90,7 +90,9 @@ def tensor_bytes(obj: Any) -> int:
     dtype = obj.dtype
     if dtype in (_RESOURCE, _VARIANT):
         return 0
-    return _elements(obj.shape) * (24 if dtype == _STRING else max(int(dtype.size), 1))
+    # Not `shape` where there is another way: asked once, a tensor keeps it, 136 bytes that are not the program's.
+    elements = math.prod(obj._shape_tuple()) if isinstance(obj, ops.EagerTensor) else _elements(obj.shape)
+    return elements * (24 if dtype == _STRING else max(int(dtype.size), 1))
 
 
 def handle_bytes(handle: Any) -> int:
