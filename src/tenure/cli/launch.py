@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, say
+from tenure.probes.apart import make_room
 from tenure.records import Report
 
 __all__ = ["Program", "execute", "fault", "own_folders", "syntax_fault"]
@@ -101,8 +102,9 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
 
     `status_of(report)` gives the status of a watched program that succeeded.
     """
-    _forget_our_libraries()
-    main = _new_main(program)
+    first = _first_of_path(program)
+    make_room(first or "", LIBRARIES)
+    main = _new_main(program, first)
     watched.begin()
     watched.guard()
     status = _run(program, main)
@@ -156,7 +158,16 @@ class _NotRunnable(Exception):
     """A module that can't be run with -m."""
 
 
-def _new_main(program: Program) -> types.ModuleType:
+def _first_of_path(program: Program) -> str | None:
+    """The folder or archive that Python puts first into the program's path; None with `-P`."""
+    if not program.module and (os.path.isdir(program.target) or _is_archive(program.target)):
+        return _absolute(program.target)
+    if getattr(sys.flags, "safe_path", False):
+        return None
+    return os.getcwd() if program.module else os.path.dirname(os.path.realpath(program.target))
+
+
+def _new_main(program: Program, first: str | None) -> types.ModuleType:
     """Puts a fresh `__main__` in place, and argv and path as the program expects them."""
     global _kept_main
     _kept_main = sys.modules["__main__"]  # else its globals would be cleared under our feet
@@ -164,23 +175,17 @@ def _new_main(program: Program) -> types.ModuleType:
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     sys.argv = [program.target if not program.module else "-m", *program.arguments]
-    if program.module:
-        first = os.getcwd()
-    elif os.path.isdir(program.target) or _is_archive(program.target):
-        first = _absolute(program.target)
-    else:
-        first = os.path.dirname(os.path.realpath(program.target))
+    if not program.module and not os.path.isdir(program.target) and not _is_archive(program.target):
         path = _absolute(program.target)
         main.__dict__.update(
             __file__=path,
             __cached__=None,
             __loader__=importlib.machinery.SourceFileLoader("__main__", path),
         )
-    if not getattr(sys.flags, "safe_path", False) or os.path.isdir(program.target) or _is_archive(program.target):
-        if getattr(sys.flags, "safe_path", False):
-            sys.path.insert(0, first)
-        else:
-            sys.path[0] = first  # in place of the folder of `tenure` itself
+    if getattr(sys.flags, "safe_path", False):
+        sys.path[:0] = [first] if first is not None else []
+    elif first is not None:
+        sys.path[0] = first  # in place of the folder of `tenure` itself
     return main
 
 
@@ -282,13 +287,6 @@ def _no_tensorflow(error: ModuleNotFoundError) -> str:
         f"tenure run: {where} imports tensorflow, which is not installed for {sys.executable}; "
         "install TensorFlow 2.16 or later there, or run tenure with the Python that has it."
     )
-
-
-def _forget_our_libraries() -> None:
-    """Takes the command line's libraries out of `sys.modules`: the program's `import click` may mean its own file."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in LIBRARIES:
-            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from tenure.cli.watched import Outputs, WatchedProgram, say
+from tenure.cli.watched import LIBRARIES, Outputs, WatchedProgram, say
+from tenure.probes.apart import make_room
 
 __all__ = ["begin", "wanted"]
 
@@ -83,16 +84,18 @@ def _program() -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _forget_click() -> None:
-    # The package `tenure.cli` imports click; the program's `import click` may mean a file of its own.
-    for name in list(sys.modules):
-        if name.partition(".")[0] == "click":
-            del sys.modules[name]
+def _first_of_path(words: tuple[str, ...]) -> str:
+    """The folder that Python will put first into the program's path; empty with `-P`."""
+    if getattr(sys.flags, "safe_path", False):
+        return ""
+    if words[0] == "-m":
+        return os.getcwd()
+    return words[0] if os.path.isdir(words[0]) else os.path.dirname(os.path.realpath(words[0]))
 
 
 if wanted():
-    _forget_click()
     try:
+        make_room(_first_of_path(_program()), LIBRARIES)
         begin()
     except Exception as error:  # an interpreter must start whatever we do
         say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from typing import Protocol
 
 from tenure.cli.files import write_atomically
 from tenure.explain.ticks import TickSource
+from tenure.probes.apart import own_imports
 from tenure.records import Report
 
 __all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "say"]
@@ -72,7 +73,6 @@ class WatchedProgram:
         self._watching: Watching | None = None
         self._source: TickSource | None = None
         self._ended = self._published = False
-        self._path = list(sys.path)
 
     @property
     def ours(self) -> bool:
@@ -82,15 +82,16 @@ class WatchedProgram:
     def begin(self) -> None:
         """Starts to watch. What fails is said on stderr, and the program runs all the same."""
         try:
-            from tenure.explain.running import RunWatching as Watch
-            from tenure.report.json import redacted
+            with own_imports():
+                from tenure.explain.running import RunWatching as Watch
+                from tenure.report.json import redacted
 
-            stored = redacted if self._outputs.redact else None
-            watching: Watching = Watch(self._program, self._outputs.record, stored)
-            watching.start()
-            self._watching = watching
-            self._source = TickSource(watching, self._named, self._own)
-            self._source.start()
+                stored = redacted if self._outputs.redact else None
+                watching: Watching = Watch(self._program, self._outputs.record, stored)
+                watching.start()
+                self._watching = watching
+                self._source = TickSource(watching, self._named, self._own)
+                self._source.start()
         except Exception as error:
             say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")
 
@@ -104,8 +105,7 @@ class WatchedProgram:
         if self._watching is None:
             return
         try:
-            with self._own_path():
-                report = self._watching.finish(status)
+            report = self._watching.finish(status)
             missing = (*report.missing, *(self._source.missing if self._source is not None else ()))
             report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
             if self._outputs.redact:
@@ -121,7 +121,7 @@ class WatchedProgram:
         if not self.ours or self._published or self.report is None:
             return
         self._published = True
-        with self._own_path():
+        with own_imports():
             self._attempt("the report could not be printed", self._print)
             if self._outputs.json is not None:
                 self._attempt(f"{self._outputs.json} could not be written", self._write_json)
@@ -219,20 +219,6 @@ class WatchedProgram:
             run()
         except Exception as error:
             say(f"tenure: {sentence}: {type(error).__name__}: {error}")
-
-    @contextlib.contextmanager
-    def _own_path(self) -> Iterator[None]:
-        """Imports of ours by the path that held before the program: a `rich.py` beside the script is not ours."""
-        theirs = sys.path
-        apart = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in LIBRARIES}
-        for name in apart:
-            del sys.modules[name]
-        sys.path = list(self._path)
-        try:
-            yield
-        finally:
-            sys.path = theirs
-            sys.modules.update(apart)
 
 
 _real_exit = os._exit

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tenure.explain import populations
 from tenure.explain.aside import Aside
 from tenure.explain.autopsy import Autopsy
@@ -29,6 +27,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
 from tenure.probes import ProbeError, heap
+from tenure.probes.apart import numpy as np
 from tenure.records import Missing, Report, Sample
 
 __all__ = ["RunWatching"]
@@ -150,6 +149,7 @@ class RunWatching(Watching):
         self._marks[tick] = self._sample(tick)
         if explain:
             self._collect(tick)
+        _ = np.ma  # NumPy is imported now where it is not yet, with this part that np.unique needs: not in each copy
         work = partial(self._explained if explain else self._reading, tick)
         began = time.perf_counter()
         frames = heap.frame_roots(retention.user_frame)

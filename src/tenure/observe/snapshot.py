@@ -11,23 +11,24 @@ import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from tenure.observe import retention
 from tenure.probes import heap, read
+from tenure.probes.apart import numpy as np
 from tenure.records import Missing
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+    Keys = npt.NDArray[np.uint64]
 
 __all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
 _MOST_SHARED = 50_000
-
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
