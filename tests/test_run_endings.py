@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,19 @@ def test_the_report_is_written_where_the_program_was_started(tmp_path: Path) -> 
     assert run(["--json", "out.json", "train.py"], tmp_path).returncode == 0
     assert (tmp_path / "out.json").exists()
     assert os.listdir(tmp_path).count("out.json") == 1
+
+
+@pytest.mark.skipif(find_spec("tenure.probes._signals") is None, reason="the C module is not built here")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "hashlib.pbkdf2_hmac('sha256', b'word', b'salt', 100_000_000)",  # without the interpreter's lock
+        "sum(itertools.repeat(1, 5_000_000_000))",  # with it
+    ],
+)
+def test_sigterm_ends_a_program_inside_a_long_call_in_c(call: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"import hashlib, itertools\nprint('ready', flush=True)\n{call}\n")
+    began = time.monotonic()
+    status, err = stopped(start(["train.py"], tmp_path), signal.SIGTERM)
+    assert (status, err) == (-signal.SIGTERM, "")
+    assert time.monotonic() - began < 8

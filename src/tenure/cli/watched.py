@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -27,6 +28,9 @@ __all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "
 
 LAST_WORDS_SECONDS = 5.0
 """A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
+
+UNHEARD_SECONDS = 2.0
+"""A program inside a long call in C, where no Python handler runs, dies of SIGTERM without a report after this long."""
 
 OLDEST = (2, 16)
 
@@ -150,6 +154,7 @@ class WatchedProgram:
         """From here on SIGTERM (where the program has no handler of its own) and `os._exit` leave a report."""
 
         def on_sigterm(number: int, frame: FrameType | None) -> None:
+            heard()
             self.last_words(128 + number)
             die_of(number)
 
@@ -184,6 +189,7 @@ class WatchedProgram:
             signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         ):
             signal.signal(signal.SIGTERM, on_sigterm)
+            heard = _bounded(signal.SIGTERM)
             os.register_at_fork(before=before_fork, after_in_parent=in_parent, after_in_child=in_child)
         os._exit = leave  # type: ignore[assignment]
 
@@ -231,6 +237,17 @@ def die_of(number: int) -> None:
             stream.flush()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+def _bounded(number: int) -> Callable[[], None]:
+    """Bounds how long the signal waits for its Python handler, which calls the answer first. Only where C was built."""
+    try:
+        signals = import_module("tenure.probes._signals")
+        signals.bound(number, UNHEARD_SECONDS)
+    except (ImportError, OSError, RuntimeError, ValueError):
+        return lambda: None
+    heard: Callable[[], None] = signals.heard
+    return heard
 
 
 def _version_notes() -> tuple[str, ...]:
