@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from run_fakes import SOURCE, python, run, start_watched
+from run_fakes import python, run, start_watched, tenure
 
 pytestmark = pytest.mark.slow
 
@@ -38,13 +35,6 @@ def test_the_same_under_the_variable(folder: Path) -> None:
     done = start_watched(["train.py"], folder)
     assert done.stdout == f"{list(NAMES)!r}\n", done.stderr
     assert done.stderr.startswith("tenure  FLAT"), done.stderr
-
-
-def tenure(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command itself, with nothing replaced."""
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-m", "tenure", *words]
-    return subprocess.run(command, cwd=cwd, env=env, text=True, capture_output=True, timeout=60)
 
 
 def test_the_heap_is_read_beside_such_files(folder: Path) -> None:

@@ -249,7 +249,8 @@ def _status_of_exit(error: SystemExit) -> int:
         return code & 0xFF
     with contextlib.suppress(Exception):
         sys.stdout.flush()
-    print(code, file=sys.stderr)
+    with contextlib.suppress(Exception):  # a closed stderr, or a code that can't be printed
+        say(str(code)) if sys.stderr is None else print(code, file=sys.stderr)
     return 1
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from tenure.cli.files import write_atomically
 from tenure.explain.ticks import TickSource
@@ -197,13 +197,14 @@ class WatchedProgram:
         from tenure.report.text import render
 
         assert self.report is not None
-        stream = sys.__stderr__
+        stream = _standard_error()
         if stream is None:
             return
         terminal = stream.isatty()
         color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
-        sys.stdout and sys.stdout.flush()  # so that a terminal shows the program's last line first
+        with contextlib.suppress(Exception):  # closed, or a pipe that nobody reads
+            sys.stdout.flush()  # so that a terminal shows the program's last line first
         record, html = (str(path) if path else None for path in (self._outputs.record, self._outputs.html))
         stream.write(render(self.report, width, color, recording=record, html=html).rstrip("\n") + "\n")
         stream.flush()
@@ -228,6 +229,17 @@ class WatchedProgram:
 
 
 _real_exit = os._exit
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_STDERR = _identity(2)
 
 
 def die_of(number: int) -> None:
@@ -264,10 +276,20 @@ def _version_notes() -> tuple[str, ...]:
     return ()
 
 
+def _standard_error() -> TextIO | None:
+    """The stream for what tenure says, also after `sys.stderr.close()`, which leaves the descriptor open; or None."""
+    stream = sys.__stderr__
+    if stream is None or not stream.closed:
+        return stream
+    if _identity(2) != _STDERR:  # closed as well, or a file of the program's has the number by now
+        return None
+    return open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
 def say(sentence: str) -> None:
     """One line on stderr, if there is one."""
     with contextlib.suppress(OSError, ValueError):
-        stream = sys.__stderr__
+        stream = _standard_error()
         if stream is not None:
             stream.write(sentence + "\n")
             stream.flush()

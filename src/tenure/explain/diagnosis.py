@@ -553,7 +553,7 @@ def fingerprint(finding: Finding) -> str:
     """
     holder = re.sub(r"\[[^\]'\"]*\]", "[*]", finding.holder.text) if finding.holder else ""
     born = finding.birth.function if finding.birth else ""
-    return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _rank(finding: Finding) -> tuple[bool, float]:

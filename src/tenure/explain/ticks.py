@@ -32,6 +32,7 @@ from tenure.explain.counting import (
     functions_of_by_heap,
     is_trampoline,
 )
+from tenure.observe.sources import absolute
 from tenure.records import Missing
 
 __all__ = ["Listener", "TickSource", "tick"]
@@ -666,7 +667,7 @@ def _kind_of(file: str, own: tuple[str, ...]) -> str:
 
 
 def _classify(file: str, own: tuple[str, ...]) -> str:
-    path = os.path.abspath(file) if not file.startswith("<") else file
+    path = absolute(file) if not file.startswith("<") else file
     if path.startswith(_HERE):
         return _LIBRARY
     if os.path.basename(path).startswith("__autograph_generated_file"):

@@ -26,6 +26,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
+from tenure.observe.sources import absolute, source_path
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Birth, Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
@@ -284,9 +285,8 @@ class Watching:
 
     def _relative_file(self, file: str) -> str:
         script = self._program[0].rpartition(":")[0] or self._program[0] if self._program else ""
-        folder = os.path.dirname(os.path.abspath(script)) + os.sep
-        absolute = os.path.abspath(file)
-        return absolute[len(folder) :] if absolute.startswith(folder) else file
+        folder = os.path.dirname(absolute(script)) + os.sep
+        return source_path(file).removeprefix(folder)
 
     def _growth(self, total: float, spread: tuple[float, float], confidence: float) -> Growth | None:
         used = self._used()

@@ -20,6 +20,7 @@ __all__ = [
     "ANY",
     "Site",
     "Source",
+    "absolute",
     "function_at",
     "line_text",
     "module_file",
@@ -39,6 +40,28 @@ _STDLIB = tuple({os.path.realpath(sysconfig.get_path(name)) + os.sep for name in
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _TYPED_IN = ("<stdin>", "<ipython-input", "<python-input", "<doctest ")
 _GENERATED = "__autograph_generated_file"
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return os.sep
+
+
+_BEGAN_IN = _current_folder()
+
+
+def absolute(file: str) -> str:
+    """The file in full. A relative one is seen from the folder that tenure was loaded in: the program may leave it."""
+    first = os.path.normpath(os.path.join(_BEGAN_IN, file))
+    if os.path.isabs(file) or os.path.exists(first):
+        return first
+    try:
+        return os.path.abspath(file)
+    except OSError:
+        return first
+
 
 _users: dict[str, bool] = {}
 _MEMO = 10_000  # a traced function's generated file has a new name each time, so the memo must have an end
@@ -62,11 +85,11 @@ def _is_user_file(path: str) -> bool:
         )
     if os.path.basename(path).startswith(_GENERATED):
         return False
-    absolute = os.path.abspath(path)
-    if absolute.startswith(_TENURE) or any(part in absolute for part in _INSTALLED):
+    whole = absolute(path)
+    if whole.startswith(_TENURE) or any(part in whole for part in _INSTALLED):
         return False
     # A virtual environment links to the standard library of the interpreter it was made from.
-    return not os.path.realpath(absolute).startswith(_STDLIB)
+    return not os.path.realpath(whole).startswith(_STDLIB)
 
 
 def user_frame(frame: types.FrameType) -> bool:
@@ -78,7 +101,7 @@ def user_module(name: str, module: object) -> bool:
     """True for `__main__` and for modules whose file the user wrote."""
     file = module_file(module)
     if name == "__main__":
-        return file is None or not os.path.abspath(file).startswith(_TENURE)
+        return file is None or not absolute(file).startswith(_TENURE)
     return file is not None and user_file(file)
 
 
@@ -96,7 +119,7 @@ def module_name(name: str, module: object = None) -> str:
     if file is None or (name != "__main__" and not user_file(file)):
         return name
     stem = os.path.splitext(os.path.basename(file))[0]
-    return stem if stem not in ("__init__", "__main__") else os.path.basename(os.path.dirname(os.path.abspath(file)))
+    return stem if stem not in ("__init__", "__main__") else os.path.basename(os.path.dirname(absolute(file)))
 
 
 # -- what is in a file ------------------------------------------------------------------------------------------------
@@ -150,12 +173,12 @@ _parsed: OrderedDict[str, tuple[int, Source | None]] = OrderedDict()
 
 def source_path(file: str) -> str:
     """The file of a code object in full: a script's code has the path as it was typed, its module the whole one."""
-    return file if file.startswith("<") else os.path.abspath(file)
+    return file if file.startswith("<") else absolute(file)
 
 
 def line_text(file: str, line: int) -> str:
     """The line, stripped; empty where the file or the line is not to be had."""
-    return linecache.getline(file, line).strip()
+    return linecache.getline(source_path(file), line).strip()
 
 
 def source(file: str) -> Source | None:
@@ -163,6 +186,7 @@ def source(file: str) -> Source | None:
 
     A file that was deleted after it was first read keeps its answers.
     """
+    file = source_path(file)
     if os.path.exists(file):
         linecache.checkcache(file)
     text = "".join(linecache.getlines(file))
