@@ -57,6 +57,10 @@ def fault(program: Program) -> str | None:
                 found = importlib.util.find_spec(top)
             except (ImportError, ValueError):
                 found = None
+        if found is None and os.path.isfile(program.target):
+            return f"there is no module {program.target}; it is a file: leave out -m"
+        if not top:
+            return f"there is no module {program.target}; give its whole name, without a dot before it"
         if found is None:
             return f"there is no module {program.target}; check its name and that {top} is installed or in this folder"
         return None
@@ -110,6 +114,9 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
     status = _run(program, main)
     if not watched.ours:
         raise SystemExit(status & 0xFF)  # a child that the program forked: Python ends it as it ends any other
+    if status == _NOT_RUN:
+        watched.end(2)
+        raise SystemExit(2)
     interrupted = status == _INTERRUPTED
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # joins the program's threads, as the interpreter would now
@@ -126,11 +133,12 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
     raise SystemExit(status & 0xFF)
 
 
-_INTERRUPTED = -1_000_000  # no exit status: the program was ended by Ctrl-C
+# No exit statuses: the program was ended by Ctrl-C; there was nothing to run.
+_INTERRUPTED, _NOT_RUN = -1_000_000, -1_000_001
 
 
 def _run(program: Program, main: types.ModuleType) -> int:
-    """Runs the program to its end and prints what Python would print; the exit status, or `_INTERRUPTED`."""
+    """Runs the program to its end and prints what Python would print; the exit status, `_INTERRUPTED` or `_NOT_RUN`."""
     try:
         if program.module:
             _run_module(program, main)
@@ -143,7 +151,7 @@ def _run(program: Program, main: types.ModuleType) -> int:
         return _status_of_exit(error)
     except _NotRunnable as error:
         say(f"tenure run: {error}.")
-        return 2
+        return _NOT_RUN
     except BaseException as error:
         error.__traceback__ = _without_ours(error.__traceback__)
         if isinstance(error, ModuleNotFoundError) and error.name == "tensorflow":

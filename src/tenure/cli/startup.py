@@ -20,13 +20,13 @@ _NOT_PROGRAMS = ("tenure", "pip", "pip3", "uv", "virtualenv")
 
 
 def wanted() -> bool:
-    """True when this process is the one to watch: the variable is set, no parent is watched, and a program runs."""
+    """True when this process is the one to watch: the variable is set, no parent is watched, and there is a program."""
     if os.environ.get("TENURE_RUN", "").strip().lower() in ("", "0", "false", "no", "off"):
         return False
     if os.environ.get("TENURE_RUN_PID", str(os.getpid())) != str(os.getpid()):
         return False
     words = _program()
-    if not words or sys.flags.interactive:
+    if not words or sys.flags.interactive or (words[0] != "-m" and not os.path.exists(words[0])):
         return False
     name = words[1] if words[0] == "-m" and len(words) > 1 else os.path.basename(words[0])
     return name.partition(".")[0] not in _NOT_PROGRAMS
