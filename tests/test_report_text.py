@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from test_report_fakes import END, FLAT, INCONCLUSIVE, KEPT, LEAK, POOL, RETRACE, START
 
-from tenure.records import Birth, Growth, Holder, Layer, Ticks
+from tenure.records import Birth, Growth, Holder, Layer, Missing, Ticks
 from tenure.report.text import a_unit, human_bytes, human_duration, place, render, resident_grew, units
 
 
@@ -163,3 +163,10 @@ def test_a_cause_that_the_catalogue_lacks_has_no_why() -> None:
     assert "of-tomorrow" in text
     assert "\n    why " not in text
     assert "Keep float(loss)" in text
+
+
+def test_what_the_verdict_says_already_is_not_told_twice() -> None:
+    why = "--tick train:step: the module train has no function step; check its name"
+    report = replace(INCONCLUSIVE, why=why, missing=(Missing("ticks", why),))
+
+    assert render(report, 100, False).count("--tick train:step") == 1

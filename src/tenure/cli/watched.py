@@ -110,6 +110,8 @@ class WatchedProgram:
             return
         try:
             report = self._watching.finish(status)
+            if self._source is not None and self._source.unfound is not None:
+                report = replace(report, verdict="inconclusive", why=self._source.unfound)
             missing = (*report.missing, *(self._source.missing if self._source is not None else ()))
             report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
             if self._outputs.redact:

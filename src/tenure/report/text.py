@@ -309,7 +309,7 @@ def _after(
     if report.missing and report.verdict == "flat":
         yield _line(f"could not be had: {', '.join(part.figure for part in report.missing)}", page)
     elif report.missing:
-        for part in report.missing:
+        for part in (part for part in report.missing if part.why != report.why):
             yield _line(f"could not be had: {part.figure} ({part.why})", page)
     if report.exit_status:
         status = report.exit_status
