@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from tenure.causes import CATALOGUE
 from tenure.explain.evidence import Evidence, Native, Population
-from tenure.records import Birth, Changed, Finding, Holder
+from tenure.records import Birth, Changed, Finding, Holder, a_unit, counted, units
 
 __all__ = ["NATIVE_FLOOR", "Verdict", "diagnose"]
 
@@ -199,20 +199,13 @@ def _population_evidence(p: Population, unit: str) -> list[str]:
     if p.single:
         told = [f"one {p.type_name} that gets larger each {unit}"]
     else:
-        told = [f"{_count(p.objects_per_tick, p.type_name)} more each {unit}"]
-    beside = [_count(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
+        told = [f"{counted(p.objects_per_tick, p.type_name)} more each {unit}"]
+    beside = [counted(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
     if beside:
-        told.append(f"with it a {unit}: " + ", ".join(beside[:6]))
+        told.append(f"with it {a_unit(unit)}: " + ", ".join(beside[:6]))
     if p.function:
         told.append(f"in the cache of the tf.function {p.function}")
     return told
-
-
-def _count(number: float, name: str) -> str:
-    """`1 tensor`, `18 graphs`, `2 registry entries`."""
-    if f"{number:.3g}" == "1":
-        return f"1 {name}"
-    return f"{number:.3g} {name[:-1]}ies" if name.endswith("y") else f"{number:.3g} {name}s"
 
 
 # ---------------------------------------------------------------------------------------------- other witnesses
@@ -231,7 +224,7 @@ def _from_graphs(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         draft = _Draft(
             "graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True
         )
-        draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each {evidence.ticks.unit}")
+        draft.evidence.append(f"{counted(graph.ops_per_tick, 'op')} more in {graph.name} each {evidence.ticks.unit}")
         found.append(draft)
     return found
 
@@ -251,13 +244,13 @@ def _from_open_tapes(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
     if open_tape is None:
         draft = _Draft("unattributed-growth", held, held, count, tier=3)
         draft.evidence.append(
-            f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds; "
+            f"{counted(count, 'tensor')} more each {evidence.ticks.unit} that only native code holds; "
             "no tape is alive between ticks"
         )
         return [draft]
     draft = _Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
     draft.evidence.append(
-        f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds, "
+        f"{counted(count, 'tensor')} more each {evidence.ticks.unit} that only native code holds, "
         "while this tape still records"
     )
     return [draft]
@@ -276,7 +269,7 @@ def _from_garbage(evidence: Evidence) -> list[_Draft]:
         None,
     )
     draft.evidence.append(
-        f"{waste.objects_per_tick:.3g} unreachable objects more each {evidence.ticks.unit}; the collector is off"
+        f"{counted(waste.objects_per_tick, 'unreachable object')} more each {evidence.ticks.unit}; the collector is off"
     )
     return [draft]
 
@@ -290,7 +283,7 @@ def _from_autopsy(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         if draft.cause == "gradient-registry" and registry > 0:
             draft.autopsied = True
             draft.bytes = max(draft.bytes, registry)
-            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a {evidence.ticks.unit}")
+            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes {a_unit(evidence.ticks.unit)}")
     for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
         share = given.get(action, 0.0)
         if not evidence.differential:
@@ -345,10 +338,8 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
         line = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
         draft = _Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
         if line:
-            draft.evidence.append(
-                f"{line.per_tick:.3g} Python numbers a {evidence.ticks.unit} that were never seen before "
-                "become tensors on this line"
-            )
+            numbers = f"{counted(line.per_tick, 'new Python number')} {a_unit(evidence.ticks.unit)}"
+            draft.evidence.append(f"{numbers} made into tensors by this line")
         return draft
     sites = [s for s in evidence.ops if s.new_keys_per_tick >= 0.5]
     seeded = [s for s in sites if s.changed is not None and s.changed.argument in ("seed", "seed2")]
@@ -372,14 +363,14 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> _Draft:
         draft.spread = _wider((0.0, 0.0), evidence.native, share)
     if site:
         draft.evidence.append(
-            f"{site.new_keys_per_tick:.3g} new {site.op} kernels a {evidence.ticks.unit} from this line"
+            f"{counted(site.new_keys_per_tick, f'new {site.op} kernel')} {a_unit(evidence.ticks.unit)} from this line"
         )
     made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
     if cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
         draft.also.append("optimizer-recreated")
     if cause == "eager-kernel-cache" and "lookup-table" in made_each_tick:
         draft.cause, draft.also = "lookup-table-recreated", [cause]
-    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a {evidence.ticks.unit}")
+    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes {a_unit(evidence.ticks.unit)}")
     return draft
 
 
@@ -477,7 +468,7 @@ def _from_native_rest(evidence: Evidence, drafts: list[_Draft]) -> list[_Draft]:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
         host.bytes += rest
         host.spread = _wider(host.spread, native, rest)
-        host.evidence.append(f"{rest:.0f} bytes a {evidence.ticks.unit} of it outside Python")
+        host.evidence.append(f"{rest:.0f} bytes {a_unit(evidence.ticks.unit)} of it outside Python")
         return []
     cached = next(
         (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None
@@ -567,10 +558,11 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     if windows < 3:
         count = evidence.ticks.count
         why = (
-            f"{count} {unit}s are too few to tell growth from warm-up; at least {max(10, 2 * count)} would decide"
+            f"{units(unit, count)} {'is' if count == 1 else 'are'} too few to tell growth from warm-up; "
+            f"at least {max(10, 2 * count)} would decide"
             if count < 40
-            else f"in {count} {unit}s the heap could be read after warm-up {windows + 1} times only, and 4 are needed; "
-            f"a run that takes longer would decide"
+            else f"in {units(unit, count)} the heap could be read after warm-up {counted(windows + 1, 'time')} only, "
+            "and 4 are needed; a run that takes longer would decide"
         )
         return Verdict(
             "inconclusive",
@@ -592,12 +584,15 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
         more = max(2 * evidence.ticks.count, 40)
         return Verdict(
             "inconclusive",
-            f"growth slows down from window to window; {more} {unit}s would tell whether it ends",
+            f"growth slows down from window to window; {units(unit, more)} would tell whether it ends",
             findings,
             notes,
         )
     return Verdict(
-        "flat", f"nothing grew by {evidence.min_growth:.0f} bytes a {unit} or more in every window", findings, notes
+        "flat",
+        f"nothing grew by {evidence.min_growth:.0f} bytes {a_unit(unit)} or more in every window",
+        findings,
+        notes,
     )
 
 
@@ -610,6 +605,6 @@ def _small_notes(evidence: Evidence, drafts: Iterable[_Draft]) -> Iterable[str]:
             and draft.holder is not None
         ):
             yield (
-                f"{draft.holder.text} grows by {draft.bytes:.0f} bytes a {evidence.ticks.unit}, "
+                f"{draft.holder.text} grows by {draft.bytes:.0f} bytes {a_unit(evidence.ticks.unit)}, "
                 f"below the least growth that is judged ({evidence.min_growth:.0f})"
             )

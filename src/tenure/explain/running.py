@@ -28,7 +28,7 @@ from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
 from tenure.probes import ProbeError, heap
 from tenure.probes.apart import numpy as np
-from tenure.records import Missing, Report, Sample
+from tenure.records import Missing, Report, Sample, a_unit
 
 __all__ = ["RunWatching"]
 
@@ -278,7 +278,8 @@ class RunWatching(Watching):
         verdict = super()._verdict()
         unnamed = [rate for key, rate in self._tops.items() if key not in self._known and rate >= self._min_growth]
         if verdict.verdict == "flat" and unnamed:
-            why = f"something grew by {max(unnamed):.0f} bytes a {self._unit} and was not named in time; run it longer"
+            grew = f"something grew by {max(unnamed):.0f} bytes {a_unit(self._unit)}"
+            why = f"{grew} and was not named in time; run it longer"
             return replace(verdict, verdict="inconclusive", why=why)
         return verdict
 

@@ -27,7 +27,7 @@ from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot
-from tenure.records import Report
+from tenure.records import Report, units
 
 __all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak"]
 
@@ -88,7 +88,8 @@ class SoakWatching(Watching):
             why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
         else:
             least = least_cycles(self._asked_warmup)
-            why = f"{self._count} ticks are too few to tell growth from warm-up; at least {least} would decide"
+            few = f"{units(self._unit, self._count)} {'is' if self._count == 1 else 'are'} too few"
+            why = f"{few} to tell growth from warm-up; at least {least} would decide"
         return replace(verdict, why=why)
 
     def _at_tick(self, tick: int, now: float) -> None:
