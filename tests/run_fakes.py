@@ -35,6 +35,8 @@ class Watching:
     def finish(self, exit_status):
         if os.environ.get("FAKE_FINISH_HANGS"):
             import time; time.sleep(60)
+        if os.environ.get("FAKE_FINISH_TAKES"):
+            import time; time.sleep(float(os.environ["FAKE_FINISH_TAKES"]))
         leak = os.environ.get("FAKE_LEAK")
         findings = ()
         if leak:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, say
+from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, patient, say
 from tenure.probes.apart import make_room
 from tenure.records import Report
 
@@ -120,12 +120,16 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
     interrupted = status == _INTERRUPTED
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # joins the program's threads, as the interpreter would now
+    except KeyboardInterrupt:
+        interrupted = True
+    try:
+        patient(interrupted)
         watched.end(130 if interrupted else status & 0xFF)
         atexit._run_exitfuncs()  # the program's handlers, last registered first: the report comes after what they print
         watched.publish()
     except KeyboardInterrupt:
         interrupted = True
-        watched.publish()
+        say("tenure: interrupted before the report was complete.")
     if interrupted:
         die_of(signal.SIGINT)
     if status == 0 and status_of is not None and watched.report is not None:

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from tenure.cli.watched import LIBRARIES, Outputs, WatchedProgram, say
+from tenure.cli.watched import LIBRARIES, Outputs, WatchedProgram, patient, say
 from tenure.probes.apart import make_room
 
 __all__ = ["begin", "wanted"]
@@ -43,11 +43,16 @@ def begin() -> WatchedProgram:
 
 
 def _at_exit(watched: WatchedProgram, given: list[object]) -> None:
-    watched.end(_status(given))
-    report = watched.report
-    nothing = report is None or (report.verdict == "inconclusive" and report.ticks.count == 0)
-    if not nothing or "tensorflow" in sys.modules:  # a shell script runs many Pythons that are none of our business
-        watched.publish()
+    status = _status(given)
+    try:
+        patient(status == 130)
+        watched.end(status)
+        report = watched.report
+        nothing = report is None or (report.verdict == "inconclusive" and report.ticks.count == 0)
+        if not nothing or "tensorflow" in sys.modules:  # a shell script runs many Pythons that are none of our business
+            watched.publish()
+    except KeyboardInterrupt:
+        say("tenure: interrupted before the report was complete.")
 
 
 def _exit_status() -> list[object]:

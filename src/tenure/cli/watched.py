@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -24,13 +25,16 @@ from tenure.explain.ticks import TickSource
 from tenure.probes.apart import own_imports
 from tenure.records import Report
 
-__all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "say"]
+__all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "patient", "say"]
 
 LAST_WORDS_SECONDS = 5.0
 """A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
 
 UNHEARD_SECONDS = 2.0
 """A program inside a long call in C, where no Python handler runs, dies of SIGTERM without a report after this long."""
+
+SECOND_THOUGHTS = 1.0
+"""Seconds for which a second Ctrl-C does not end the report."""
 
 OLDEST = (2, 16)
 
@@ -251,6 +255,22 @@ def die_of(number: int) -> None:
             stream.flush()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+def patient(interrupted: bool) -> None:
+    """From here on Ctrl-C ends the report; where one has ended the program, not before `SECOND_THOUGHTS` have passed.
+
+    Ctrl-C pressed twice is a habit, and no wish to lose the report. Raises KeyboardInterrupt once, from the handler.
+    """
+    began = time.monotonic()
+
+    def on_sigint(number: int, frame: FrameType | None) -> None:
+        if not interrupted or time.monotonic() - began > SECOND_THOUGHTS:
+            signal.signal(number, signal.SIG_IGN)
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, on_sigint)
 
 
 def _bounded(number: int) -> Callable[[], None]:
