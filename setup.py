@@ -38,6 +38,8 @@ setup(
         Extension("tenure.probes._heap", ["src/tenure/probes/_heap.c"], optional=True),
         # Optional too: observe/births.py walks over frames in Python then.
         Extension("tenure.probes._births", ["src/tenure/probes/_births.c"], optional=True),
+        # Optional as well: a program inside a long call in C then hears SIGTERM when the call is over.
+        Extension("tenure.probes._signals", ["src/tenure/probes/_signals.c"], libraries=["rt"], optional=True),
     ],
     cmdclass={"build_py": BuildWithHook},
 )

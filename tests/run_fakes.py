@@ -35,6 +35,8 @@ class Watching:
     def finish(self, exit_status):
         if os.environ.get("FAKE_FINISH_HANGS"):
             import time; time.sleep(60)
+        if os.environ.get("FAKE_FINISH_TAKES"):
+            import time; time.sleep(float(os.environ["FAKE_FINISH_TAKES"]))
         leak = os.environ.get("FAKE_LEAK")
         findings = ()
         if leak:
@@ -103,3 +105,10 @@ def start_watched(
     whole = {**os.environ, "PYTHONPATH": str(folder), **asked, "WATCH": asked["TENURE_RUN"]}
     del whole["TENURE_RUN"]
     return subprocess.run([sys.executable, *arguments], cwd=cwd, env=whole, text=True, capture_output=True, timeout=60)
+
+
+def tenure(words: list[str], cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """`tenure WORDS` with nothing replaced."""
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    options = {"stdout": -1, "stderr": -1, **more}
+    return subprocess.run([sys.executable, "-m", "tenure", *words], cwd=cwd, env=env, text=True, timeout=60, **options)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+import tenure as tenure_package
 from tenure import __version__
 from tenure.causes import CATALOGUE
 from tenure.cli import COMMANDS, doctor, tenure
+from tenure.observe.recording import Recorder
 
 
 def call(*arguments: str) -> Result:
@@ -80,6 +86,48 @@ def test_explain_of_an_unknown_cause_suggests_the_nearest() -> None:
 
     assert done.exit_code == 2
     assert "did you mean gradient-registry" in done.output
+
+
+@pytest.mark.parametrize("cause", ["nonsense", "TEN999", " "])
+def test_explain_of_no_cause_is_one_sentence(cause: str) -> None:
+    done = call("explain", cause)
+
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"tenure explain: there is no cause {cause!r}; ")
+    assert done.stderr.count("\n") == 1
+
+
+def in_shell(words: str, output: str) -> subprocess.CompletedProcess[str]:
+    source = Path(tenure_package.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(source), "COMMAND": f"{sys.executable} -m tenure {words}"}
+    return subprocess.run(
+        ["sh", "-c", f"$COMMAND {output}"], env=environment, text=True, capture_output=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("words", ["explain", "explain TEN201", "report RECORDING"])
+@pytest.mark.parametrize(("output", "why"), [(">&-", "it is closed"), (">/dev/full", "no space left on device")])
+def test_an_output_that_can_t_be_written_is_one_sentence(words: str, output: str, why: str, tmp_path: Path) -> None:
+    Recorder(tmp_path / "r.db", ["train.py"], {}).close()
+    done = in_shell(words.replace("RECORDING", str(tmp_path / "r.db")), output)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"tenure {words.split()[0]}: standard output can't be written: {why}.\n"
+
+
+@pytest.mark.parametrize("words", ["explain TEN201", "report RECORDING"])
+def test_an_output_that_nobody_reads_makes_no_noise(words: str, tmp_path: Path) -> None:
+    Recorder(tmp_path / "r.db", ["train.py"], {}).close()
+
+    assert in_shell(words.replace("RECORDING", str(tmp_path / "r.db")), "| true").stderr == ""
+
+
+def test_a_recording_that_is_not_there_is_one_sentence() -> None:
+    done = call("report", "missing.db")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "tenure report: missing.db does not exist.\n"
 
 
 def test_doctor_without_tensorflow_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def test_a_recording_without_a_verdict_is_inconclusive_and_tells_the_ticks(early
     assert result.stdout.startswith("tenure  INCONCLUSIVE  12 batches\n")
     text = " ".join(result.stdout.split())
     assert "12 batches were seen and no verdict was stored; a run of 43 batches would decide" in text
-    assert "the program was killed or still runs; the last sample is of tick 11" in text
+    assert "the program was killed or still runs; the last sample is of batch 11" in text
     assert value["verdict"] == "inconclusive"
     assert value["tenure"] == __version__
     assert value["ticks"] == {"unit": "batch", "function": "train.step", "count": 12, "warmup": 3}

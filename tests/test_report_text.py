@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from test_report_fakes import END, FLAT, INCONCLUSIVE, KEPT, LEAK, POOL, RETRACE, START
 
-from tenure.records import Birth, Growth, Holder, Layer, Ticks
-from tenure.report.text import a_unit, human_bytes, human_duration, place, render, resident_grew, units
+from tenure.records import Birth, Finding, Growth, Holder, Layer, Missing, Ticks, a_unit, counted, units
+from tenure.report.text import human_bytes, human_duration, place, render, resident_grew
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,23 @@ def test_durations(seconds: float, text: str) -> None:
 def test_units() -> None:
     assert [a_unit(unit) for unit in ("tick", "epoch", "batch")] == ["a tick", "an epoch", "a batch"]
     assert [units("batch", 1), units("batch", 2), units("step", 12000)] == ["1 batch", "2 batches", "12,000 steps"]
+    assert [units(unit, 2) for unit in ("second", "epoch", "call")] == ["2 seconds", "2 epochs", "2 calls"]
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "text"),
+    [
+        (1.0, "graph", "1 graph"),
+        (1.0, "second", "1 second"),
+        (0.5, "registry entry", "0.5 registry entries"),
+        (2, "ndarray", "2 ndarrays"),
+        (3, "bytes", "3 bytes objects"),
+        (12345.6, "tensor", "12,346 tensors"),
+        (float("nan"), "tensor", "nan tensors"),
+    ],
+)
+def test_what_is_counted(number: float, name: str, text: str) -> None:
+    assert counted(number, name) == text
 
 
 def test_paths_are_relative_inside_the_directory_only() -> None:
@@ -163,3 +180,29 @@ def test_a_cause_that_the_catalogue_lacks_has_no_why() -> None:
     assert "of-tomorrow" in text
     assert "\n    why " not in text
     assert "Keep float(loss)" in text
+
+
+def test_what_the_verdict_says_already_is_not_told_twice() -> None:
+    why = "--tick train:step: the module train has no function step; check its name"
+    report = replace(INCONCLUSIVE, why=why, missing=(Missing("ticks", why),))
+
+    assert render(report, 100, False).count("--tick train:step") == 1
+
+
+def test_a_leak_without_a_line_says_why_there_is_none() -> None:
+    unborn = replace(KEPT, birth=None)
+    lost = Missing("births: tensorflow", "the hook is gone")
+
+    assert "made   its line is not known: the hook is gone" in text_of(unborn, lost)
+    assert "made   its line is not noted: tenure notes those of TensorFlow's objects only" in text_of(
+        replace(unborn, tensor_bytes_per_tick=0.0)
+    )
+    assert "made" not in text_of(unborn)
+
+
+def text_of(finding: Finding, *missing: Missing) -> str:
+    return render(replace(LEAK, findings=(finding,), missing=missing), 100, False)
+
+
+def test_one_finding_more() -> None:
+    assert " and 1 more finding, 67 KB a fit together" in render(replace(LEAK, findings=(KEPT,) * 11), 80, False)

@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,26 @@ def test_ctrl_c_reports_so_far_and_dies_of_sigint(tmp_path: Path) -> None:
     assert report["exit_status"] == 130
     assert report["ticks"]["function"] == "train.cycle"
     assert report["ticks"]["count"] > 10
+
+
+def test_ctrl_c_twice_in_a_row_does_not_cost_the_report(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WORK)
+    process = start(["train.py"], tmp_path, env={"FAKE_FINISH_TAKES": "0.6"})
+    threading.Timer(0.9, process.send_signal, (signal.SIGINT,)).start()
+    status, err = stopped(process, signal.SIGINT)
+    assert status == -signal.SIGINT
+    assert (err.count("Traceback"), err.count("tenure  FLAT")) == (1, 1)
+
+
+def test_ctrl_c_again_ends_a_report_that_takes_long(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WORK)
+    process = start(["train.py"], tmp_path, env={"FAKE_FINISH_TAKES": "30"})
+    for seconds in (2.2, 2.3):
+        threading.Timer(seconds, process.send_signal, (signal.SIGINT,)).start()
+    status, err = stopped(process, signal.SIGINT)
+    assert status == -signal.SIGINT
+    assert err.endswith("KeyboardInterrupt\ntenure: interrupted before the report was complete.\n")
+    assert err.count("Traceback") == 1
 
 
 def test_sigterm_reports_so_far_and_dies_of_sigterm(tmp_path: Path) -> None:
@@ -136,3 +158,19 @@ def test_the_report_is_written_where_the_program_was_started(tmp_path: Path) -> 
     assert run(["--json", "out.json", "train.py"], tmp_path).returncode == 0
     assert (tmp_path / "out.json").exists()
     assert os.listdir(tmp_path).count("out.json") == 1
+
+
+@pytest.mark.skipif(find_spec("tenure.probes._signals") is None, reason="the C module is not built here")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "hashlib.pbkdf2_hmac('sha256', b'word', b'salt', 100_000_000)",  # without the interpreter's lock
+        "sum(itertools.repeat(1, 5_000_000_000))",  # with it
+    ],
+)
+def test_sigterm_ends_a_program_inside_a_long_call_in_c(call: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"import hashlib, itertools\nprint('ready', flush=True)\n{call}\n")
+    began = time.monotonic()
+    status, err = stopped(start(["train.py"], tmp_path), signal.SIGTERM)
+    assert (status, err) == (-signal.SIGTERM, "")
+    assert time.monotonic() - began < 8

@@ -15,6 +15,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text("print('ran')\n")
     (tmp_path / "fails.py").write_text("import sys; sys.exit(3)\n")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "train.py").write_text("print('ran')\n")
     (tmp_path / "bad.json").write_text("{]")
     return tmp_path
 
@@ -28,6 +30,12 @@ def folder(tmp_path: Path) -> Path:
         (["empty"], "empty is a folder without __main__.py"),
         (["-m", "no_such_module_here"], "there is no module no_such_module_here"),
         (["-m", "json.no_such_part"], "No module named json.no_such_part"),
+        (["-m", "no_such_module_here.part"], "there is no module no_such_module_here.part"),
+        (["-m", "json"], "No module named json.__main__; 'json' is a package and cannot be directly executed"),
+        (["-m", "sys"], "No code object available for sys"),
+        (["-m", ".train"], "there is no module .train; give its whole name"),
+        (["-m", "./train.py"], "there is no module ./train.py; it is a file: leave out -m"),
+        (["-m", "more/train.py"], "there is no module more/train.py; it is a file: leave out -m"),
         (["--nonsense", "train.py"], "--nonsense"),
         (["--json"], "--json"),
         (["--json", "no/where.json", "train.py"], "--json no/where.json can't be written: there is no folder"),
@@ -46,7 +54,8 @@ def test_a_mistake_is_one_sentence_and_status_2(words: list[str], sentence: str,
     done = run(words, folder)
     assert done.returncode == 2
     assert sentence in done.stderr
-    assert done.stderr.splitlines()[0].startswith("tenure run: ")
+    assert done.stderr.startswith("tenure run: ")
+    assert done.stderr.count("\n") == 1
     assert done.stdout == ""  # nothing of the program ran
     assert "Traceback" not in done.stderr
 

@@ -54,6 +54,13 @@ def test_children_that_inherit_the_variable_are_quiet(tmp_path: Path) -> None:
     assert done.stderr.count("tenure") == 1, done.stderr
 
 
+@pytest.mark.parametrize("words", [["nothere.py"], ["sub/nothere.py", "a"]])
+def test_a_script_that_is_not_there_has_no_report(words: list[str], tmp_path: Path) -> None:
+    done = start_watched(words, tmp_path)
+    assert done.returncode == 2
+    assert "tenure" not in done.stderr
+
+
 def test_without_the_variable_nothing_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint([m for m in sys.modules if m.startswith('tenure.cli')])\n")
     for value in ("", "0", "false"):

@@ -347,10 +347,47 @@ def test_the_named_function_wins(tmp_path: Path) -> None:
     assert 25 <= ticks["count"] <= 30
 
 
-def test_a_named_function_that_never_runs_is_missing(tmp_path: Path) -> None:
-    report = report_of("print(1)\n", tmp_path, options=("--tick", "train:nothing"))
+@pytest.mark.parametrize("name", ["__main__:inner", "train:inner", "train:Loop.turn", "train:loop.turn"])
+def test_a_named_function_of_the_script(name: str, tmp_path: Path) -> None:
+    program = "def inner():\n    time.sleep(0.005)\nclass Loop:\n    def turn(self):\n        inner()\nloop = Loop()\n"
+    program += "for _ in range(60):\n    loop.turn()\n"
+    ticks = report_of(WAIT + program, tmp_path, options=("--tick", name))["ticks"]
+    assert ticks["function"] == f"train.{name.partition(':')[2]}"
+    assert 50 <= ticks["count"] <= 60
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("train:nothing", "the module train has no function nothing"),
+        ("train:never", "no call of it has ended while tenure counted"),
+        ("train:turns", "that is no function but a generator"),
+        ("train:items", "that is no function but a list"),
+        ("model:step", "the program never imported a module model; use __main__:step for a function of the script"),
+    ],
+)
+def test_a_named_function_that_gives_no_tick_is_why_there_is_no_verdict(name: str, why: str, tmp_path: Path) -> None:
+    program = "import time\nitems = []\ndef never(): pass\ndef turns(): yield 1\ntime.sleep(0.1)\nlist(turns())\n"
+    report = report_of(program, tmp_path, options=("--tick", name))
+    assert report["verdict"] == "inconclusive"
+    assert report["why"].startswith(f"--tick {name}: {why}")
     assert report["ticks"]["count"] == 0
-    assert any("train:nothing" in m["why"] for m in report["missing"])
+    assert [m["why"] for m in report["missing"] if m["figure"] == "ticks"] == [report["why"]]
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("name", ["train:step", "train:Trainer.step", "train:trainer.step"])
+def test_a_named_tf_function(name: str, tmp_path: Path) -> None:
+    program = (
+        "import time\nimport tensorflow as tf\n"
+        "@tf.function\ndef step(x):\n    return x + 1\n"
+        "class Trainer:\n    @tf.function\n    def step(self, x):\n        return x + 1\n"
+        "trainer = Trainer()\ntime.sleep(0.5)\n"
+        "for i in range(30):\n    trainer.step(tf.constant(i))\n    step(tf.constant(i))\n    step(tf.constant(i))\n"
+    )
+    ticks = report_of(program, tmp_path, options=("--tick", name))["ticks"]
+    assert ticks["function"] == f"train.{name.partition(':')[2]}"
+    assert ticks["count"] == (60 if name == "train:step" else 30)
 
 
 def test_explicit_ticks_win_over_the_function(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ __all__ = [
     "Report",
     "Sample",
     "Ticks",
+    "a_unit",
+    "counted",
+    "units",
 ]
 
 
@@ -180,3 +183,26 @@ class Report:
     notes: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     samples: tuple[Sample, ...] = field(default=(), repr=False)
+
+
+def counted(number: float, name: str) -> str:
+    """A figure with what it counts: `1 graph`, `2.5 entries`, `3 arrays`, `2 bytes objects`."""
+    figure = f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+    if figure == "1":
+        return f"1 {name}"
+    if name.endswith("s"):  # a type's name, such as bytes
+        return f"{figure} {name} objects"
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{figure} {name[:-1]}ies"
+    hisses = name.endswith(("ch", "sh", "x")) and not name.endswith("och")  # batches, but epochs
+    return f"{figure} {name}{'es' if hisses else 's'}"
+
+
+def units(unit: str, count: int) -> str:
+    """A count with its unit: `1 batch`, `12 batches`."""
+    return counted(count, unit)
+
+
+def a_unit(unit: str) -> str:
+    """The unit with its article: `a step`, `an epoch`."""
+    return f"{'an' if unit[:1] in 'aeio' else 'a'} {unit}"

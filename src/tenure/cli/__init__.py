@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import sys
 from importlib import import_module
 
 import click
@@ -22,8 +25,37 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+_PRINTING = ("report", "explain", "doctor", "demo")  # what they are for goes to stdout
+
+
+class _Closed(io.TextIOBase):
+    """A standard output that was closed before we began."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
 class LazyGroup(click.Group):
     """A click group that knows its commands by name only, until one is called."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            command = ctx.invoked_subcommand
+            if error.errno == errno.EPIPE or error.filename is not None or command not in _PRINTING:
+                raise  # click ends quietly where nobody reads on
+            reason = (error.strerror or str(error)).lower()
+            click.echo(f"tenure {command}: standard output can't be written: {reason}.", err=True)
+            raise SystemExit(1) from error
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if sys.stdout is None and name in _PRINTING:
+            sys.stdout = _Closed()
+        return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

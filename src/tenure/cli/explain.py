@@ -28,9 +28,10 @@ def command(cause: str | None) -> None:
     try:
         entry = find(cause)
     except KeyError:
-        guesses = near(cause)
+        guesses = near(cause) if cause.strip() else ()
         hint = f"did you mean {' or '.join(guesses)}?" if guesses else "`tenure explain` lists all of them."
-        raise click.UsageError(f"there is no cause {cause!r}; {hint}") from None
+        click.echo(f"tenure explain: there is no cause {cause!r}; {hint}", err=True)
+        raise SystemExit(2) from None
     console.print(_page(entry, min(console.width, WIDTH)), soft_wrap=True)
 
 

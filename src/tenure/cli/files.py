@@ -32,11 +32,11 @@ def unwritable(path: Path) -> str | None:
 def write_atomically(path: Path, text: str) -> None:
     """Writes beside and moves into place: a reader sees the old file or the whole new one."""
     if path.exists() and not path.is_file():  # a pipe or a device is written to; replaced, /dev/null would be a file
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
         return
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         os.replace(name, path)

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, say
+from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, patient, say
+from tenure.probes.apart import make_room
 from tenure.records import Report
 
 __all__ = ["Program", "execute", "fault", "own_folders", "syntax_fault"]
@@ -56,6 +57,10 @@ def fault(program: Program) -> str | None:
                 found = importlib.util.find_spec(top)
             except (ImportError, ValueError):
                 found = None
+        if found is None and os.path.isfile(program.target):
+            return f"there is no module {program.target}; it is a file: leave out -m"
+        if not top:
+            return f"there is no module {program.target}; give its whole name, without a dot before it"
         if found is None:
             return f"there is no module {program.target}; check its name and that {top} is installed or in this folder"
         return None
@@ -101,22 +106,30 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
 
     `status_of(report)` gives the status of a watched program that succeeded.
     """
-    _forget_our_libraries()
-    main = _new_main(program)
+    first = _first_of_path(program)
+    make_room(first or "", LIBRARIES)
+    main = _new_main(program, first)
     watched.begin()
     watched.guard()
     status = _run(program, main)
     if not watched.ours:
         raise SystemExit(status & 0xFF)  # a child that the program forked: Python ends it as it ends any other
+    if status == _NOT_RUN:
+        watched.end(2)
+        raise SystemExit(2)
     interrupted = status == _INTERRUPTED
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # joins the program's threads, as the interpreter would now
+    except KeyboardInterrupt:
+        interrupted = True
+    try:
+        patient(interrupted)
         watched.end(130 if interrupted else status & 0xFF)
         atexit._run_exitfuncs()  # the program's handlers, last registered first: the report comes after what they print
         watched.publish()
     except KeyboardInterrupt:
         interrupted = True
-        watched.publish()
+        say("tenure: interrupted before the report was complete.")
     if interrupted:
         die_of(signal.SIGINT)
     if status == 0 and status_of is not None and watched.report is not None:
@@ -124,11 +137,12 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
     raise SystemExit(status & 0xFF)
 
 
-_INTERRUPTED = -1_000_000  # no exit status: the program was ended by Ctrl-C
+# No exit statuses: the program was ended by Ctrl-C; there was nothing to run.
+_INTERRUPTED, _NOT_RUN = -1_000_000, -1_000_001
 
 
 def _run(program: Program, main: types.ModuleType) -> int:
-    """Runs the program to its end and prints what Python would print; the exit status, or `_INTERRUPTED`."""
+    """Runs the program to its end and prints what Python would print; the exit status, `_INTERRUPTED` or `_NOT_RUN`."""
     try:
         if program.module:
             _run_module(program, main)
@@ -141,7 +155,7 @@ def _run(program: Program, main: types.ModuleType) -> int:
         return _status_of_exit(error)
     except _NotRunnable as error:
         say(f"tenure run: {error}.")
-        return 2
+        return _NOT_RUN
     except BaseException as error:
         error.__traceback__ = _without_ours(error.__traceback__)
         if isinstance(error, ModuleNotFoundError) and error.name == "tensorflow":
@@ -156,7 +170,16 @@ class _NotRunnable(Exception):
     """A module that can't be run with -m."""
 
 
-def _new_main(program: Program) -> types.ModuleType:
+def _first_of_path(program: Program) -> str | None:
+    """The folder or archive that Python puts first into the program's path; None with `-P`."""
+    if not program.module and (os.path.isdir(program.target) or _is_archive(program.target)):
+        return _absolute(program.target)
+    if getattr(sys.flags, "safe_path", False):
+        return None
+    return os.getcwd() if program.module else os.path.dirname(os.path.realpath(program.target))
+
+
+def _new_main(program: Program, first: str | None) -> types.ModuleType:
     """Puts a fresh `__main__` in place, and argv and path as the program expects them."""
     global _kept_main
     _kept_main = sys.modules["__main__"]  # else its globals would be cleared under our feet
@@ -164,23 +187,17 @@ def _new_main(program: Program) -> types.ModuleType:
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     sys.argv = [program.target if not program.module else "-m", *program.arguments]
-    if program.module:
-        first = os.getcwd()
-    elif os.path.isdir(program.target) or _is_archive(program.target):
-        first = _absolute(program.target)
-    else:
-        first = os.path.dirname(os.path.realpath(program.target))
+    if not program.module and not os.path.isdir(program.target) and not _is_archive(program.target):
         path = _absolute(program.target)
         main.__dict__.update(
             __file__=path,
             __cached__=None,
             __loader__=importlib.machinery.SourceFileLoader("__main__", path),
         )
-    if not getattr(sys.flags, "safe_path", False) or os.path.isdir(program.target) or _is_archive(program.target):
-        if getattr(sys.flags, "safe_path", False):
-            sys.path.insert(0, first)
-        else:
-            sys.path[0] = first  # in place of the folder of `tenure` itself
+    if getattr(sys.flags, "safe_path", False):
+        sys.path[:0] = [first] if first is not None else []
+    elif first is not None:
+        sys.path[0] = first  # in place of the folder of `tenure` itself
     return main
 
 
@@ -244,7 +261,8 @@ def _status_of_exit(error: SystemExit) -> int:
         return code & 0xFF
     with contextlib.suppress(Exception):
         sys.stdout.flush()
-    print(code, file=sys.stderr)
+    with contextlib.suppress(Exception):  # a closed stderr, or a code that can't be printed
+        say(str(code)) if sys.stderr is None else print(code, file=sys.stderr)
     return 1
 
 
@@ -282,13 +300,6 @@ def _no_tensorflow(error: ModuleNotFoundError) -> str:
         f"tenure run: {where} imports tensorflow, which is not installed for {sys.executable}; "
         "install TensorFlow 2.16 or later there, or run tenure with the Python that has it."
     )
-
-
-def _forget_our_libraries() -> None:
-    """Takes the command line's libraries out of `sys.modules`: the program's `import click` may mean its own file."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in LIBRARIES:
-            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -12,9 +12,9 @@ import click
 
 from tenure.cli.files import write_atomically
 from tenure.observe.recording import Recording, RecordingError, open_recording
-from tenure.records import Report, Ticks
+from tenure.records import Report, Ticks, units
 from tenure.report.json import dumps, redacted
-from tenure.report.text import render, units
+from tenure.report.text import render
 
 __all__ = ["command", "report_of"]
 
@@ -50,16 +50,16 @@ def command(json_file: str | None, html_file: str | None, waterfall: bool, redac
 
 
 def report_of(recording: Recording) -> Report:
-    """The recording's report with its samples; without one, an inconclusive one that says how many ticks were seen."""
+    """The recording's report with its samples; without one, an inconclusive one that says how many ticks it holds."""
     samples = recording.samples
     notes: tuple[str, ...] = ()
     if not recording.ended:
-        last = f"the last sample is of tick {samples[-1].tick}" if samples else "no sample was taken"
+        last = f"the last sample is of {_unit(recording)} {samples[-1].tick:,}" if samples else "no sample was taken"
         notes = (f"the recording has no end: the program was killed or still runs; {last}",)
     if recording.report is not None:
         return replace(recording.report, samples=samples, notes=(*recording.report.notes, *notes))
     described = json.loads(recording.meta.get("ticks", "{}"))
-    unit = str(described.get("unit", "tick"))
+    unit = _unit(recording)
     count = samples[-1].tick - samples[0].tick + 1 if samples else 0
     warmup = min(int(described.get("warmup", 0)), count)
     return Report(
@@ -69,13 +69,17 @@ def report_of(recording: Recording) -> Report:
         exit_status=recording.exit_status,
         verdict="inconclusive",
         # Four windows of ten ticks after warm-up are the least that a verdict is made from.
-        why=f"{units(unit, count)} were seen and no verdict was stored; "
+        why=f"{units(unit, count)} {'was' if count == 1 else 'were'} seen and no verdict was stored; "
         f"a run of {units(unit, max(2 * count, warmup + 40))} would decide",
         ticks=Ticks(unit, described.get("function"), count, warmup),
         growth=None,
         notes=notes,
         samples=samples,
     )
+
+
+def _unit(recording: Recording) -> str:
+    return str(json.loads(recording.meta.get("ticks", "{}")).get("unit", "tick"))
 
 
 def _write(file: str, text: str) -> None:

@@ -11,7 +11,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from tenure.cli.watched import Outputs, WatchedProgram, say
+from tenure.cli.watched import LIBRARIES, Outputs, WatchedProgram, patient, say
+from tenure.probes.apart import make_room
 
 __all__ = ["begin", "wanted"]
 
@@ -19,13 +20,13 @@ _NOT_PROGRAMS = ("tenure", "pip", "pip3", "uv", "virtualenv")
 
 
 def wanted() -> bool:
-    """True when this process is the one to watch: the variable is set, no parent is watched, and a program runs."""
+    """True when this process is the one to watch: the variable is set, no parent is watched, and there is a program."""
     if os.environ.get("TENURE_RUN", "").strip().lower() in ("", "0", "false", "no", "off"):
         return False
     if os.environ.get("TENURE_RUN_PID", str(os.getpid())) != str(os.getpid()):
         return False
     words = _program()
-    if not words or sys.flags.interactive:
+    if not words or sys.flags.interactive or (words[0] != "-m" and not os.path.exists(words[0])):
         return False
     name = words[1] if words[0] == "-m" and len(words) > 1 else os.path.basename(words[0])
     return name.partition(".")[0] not in _NOT_PROGRAMS
@@ -42,11 +43,16 @@ def begin() -> WatchedProgram:
 
 
 def _at_exit(watched: WatchedProgram, given: list[object]) -> None:
-    watched.end(_status(given))
-    report = watched.report
-    nothing = report is None or (report.verdict == "inconclusive" and report.ticks.count == 0)
-    if not nothing or "tensorflow" in sys.modules:  # a shell script runs many Pythons that are none of our business
-        watched.publish()
+    status = _status(given)
+    try:
+        patient(status == 130)
+        watched.end(status)
+        report = watched.report
+        nothing = report is None or (report.verdict == "inconclusive" and report.ticks.count == 0)
+        if not nothing or "tensorflow" in sys.modules:  # a shell script runs many Pythons that are none of our business
+            watched.publish()
+    except KeyboardInterrupt:
+        say("tenure: interrupted before the report was complete.")
 
 
 def _exit_status() -> list[object]:
@@ -83,16 +89,18 @@ def _program() -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _forget_click() -> None:
-    # The package `tenure.cli` imports click; the program's `import click` may mean a file of its own.
-    for name in list(sys.modules):
-        if name.partition(".")[0] == "click":
-            del sys.modules[name]
+def _first_of_path(words: tuple[str, ...]) -> str:
+    """The folder that Python will put first into the program's path; empty with `-P`."""
+    if getattr(sys.flags, "safe_path", False):
+        return ""
+    if words[0] == "-m":
+        return os.getcwd()
+    return words[0] if os.path.isdir(words[0]) else os.path.dirname(os.path.realpath(words[0]))
 
 
 if wanted():
-    _forget_click()
     try:
+        make_room(_first_of_path(_program()), LIBRARIES)
         begin()
     except Exception as error:  # an interpreter must start whatever we do
         say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")

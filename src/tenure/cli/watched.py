@@ -12,20 +12,29 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from tenure.cli.files import write_atomically
 from tenure.explain.ticks import TickSource
+from tenure.probes.apart import own_imports
 from tenure.records import Report
 
-__all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "say"]
+__all__ = ["LIBRARIES", "Outputs", "WatchedProgram", "die_of", "fingerprints", "patient", "say"]
 
 LAST_WORDS_SECONDS = 5.0
 """A dying program (SIGTERM, os._exit) waits this long for its report at most; container runtimes kill after 10 s."""
+
+UNHEARD_SECONDS = 2.0
+"""A program inside a long call in C, where no Python handler runs, dies of SIGTERM without a report after this long."""
+
+SECOND_THOUGHTS = 1.0
+"""Seconds for which a second Ctrl-C does not end the report."""
 
 OLDEST = (2, 16)
 
@@ -72,7 +81,6 @@ class WatchedProgram:
         self._watching: Watching | None = None
         self._source: TickSource | None = None
         self._ended = self._published = False
-        self._path = list(sys.path)
 
     @property
     def ours(self) -> bool:
@@ -82,15 +90,16 @@ class WatchedProgram:
     def begin(self) -> None:
         """Starts to watch. What fails is said on stderr, and the program runs all the same."""
         try:
-            from tenure.explain.running import RunWatching as Watch
-            from tenure.report.json import redacted
+            with own_imports():
+                from tenure.explain.running import RunWatching as Watch
+                from tenure.report.json import redacted
 
-            stored = redacted if self._outputs.redact else None
-            watching: Watching = Watch(self._program, self._outputs.record, stored)
-            watching.start()
-            self._watching = watching
-            self._source = TickSource(watching, self._named, self._own)
-            self._source.start()
+                stored = redacted if self._outputs.redact else None
+                watching: Watching = Watch(self._program, self._outputs.record, stored)
+                watching.start()
+                self._watching = watching
+                self._source = TickSource(watching, self._named, self._own)
+                self._source.start()
         except Exception as error:
             say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")
 
@@ -104,8 +113,9 @@ class WatchedProgram:
         if self._watching is None:
             return
         try:
-            with self._own_path():
-                report = self._watching.finish(status)
+            report = self._watching.finish(status)
+            if self._source is not None and self._source.unfound is not None:
+                report = replace(report, verdict="inconclusive", why=self._source.unfound)
             missing = (*report.missing, *(self._source.missing if self._source is not None else ()))
             report = replace(report, missing=missing, notes=(*report.notes, *_version_notes()))
             if self._outputs.redact:
@@ -121,7 +131,7 @@ class WatchedProgram:
         if not self.ours or self._published or self.report is None:
             return
         self._published = True
-        with self._own_path():
+        with own_imports():
             self._attempt("the report could not be printed", self._print)
             if self._outputs.json is not None:
                 self._attempt(f"{self._outputs.json} could not be written", self._write_json)
@@ -150,6 +160,7 @@ class WatchedProgram:
         """From here on SIGTERM (where the program has no handler of its own) and `os._exit` leave a report."""
 
         def on_sigterm(number: int, frame: FrameType | None) -> None:
+            heard()
             self.last_words(128 + number)
             die_of(number)
 
@@ -184,6 +195,7 @@ class WatchedProgram:
             signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         ):
             signal.signal(signal.SIGTERM, on_sigterm)
+            heard = _bounded(signal.SIGTERM)
             os.register_at_fork(before=before_fork, after_in_parent=in_parent, after_in_child=in_child)
         os._exit = leave  # type: ignore[assignment]
 
@@ -191,13 +203,14 @@ class WatchedProgram:
         from tenure.report.text import render
 
         assert self.report is not None
-        stream = sys.__stderr__
+        stream = _standard_error()
         if stream is None:
             return
         terminal = stream.isatty()
         color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
-        sys.stdout and sys.stdout.flush()  # so that a terminal shows the program's last line first
+        with contextlib.suppress(Exception):  # closed, or a pipe that nobody reads
+            sys.stdout.flush()  # so that a terminal shows the program's last line first
         record, html = (str(path) if path else None for path in (self._outputs.record, self._outputs.html))
         stream.write(render(self.report, width, color, recording=record, html=html).rstrip("\n") + "\n")
         stream.flush()
@@ -220,22 +233,19 @@ class WatchedProgram:
         except Exception as error:
             say(f"tenure: {sentence}: {type(error).__name__}: {error}")
 
-    @contextlib.contextmanager
-    def _own_path(self) -> Iterator[None]:
-        """Imports of ours by the path that held before the program: a `rich.py` beside the script is not ours."""
-        theirs = sys.path
-        apart = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in LIBRARIES}
-        for name in apart:
-            del sys.modules[name]
-        sys.path = list(self._path)
-        try:
-            yield
-        finally:
-            sys.path = theirs
-            sys.modules.update(apart)
-
 
 _real_exit = os._exit
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_STDERR = _identity(2)
 
 
 def die_of(number: int) -> None:
@@ -245,6 +255,33 @@ def die_of(number: int) -> None:
             stream.flush()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+def patient(interrupted: bool) -> None:
+    """From here on Ctrl-C ends the report; where one has ended the program, not before `SECOND_THOUGHTS` have passed.
+
+    Ctrl-C pressed twice is a habit, and no wish to lose the report. Raises KeyboardInterrupt once, from the handler.
+    """
+    began = time.monotonic()
+
+    def on_sigint(number: int, frame: FrameType | None) -> None:
+        if not interrupted or time.monotonic() - began > SECOND_THOUGHTS:
+            signal.signal(number, signal.SIG_IGN)
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, on_sigint)
+
+
+def _bounded(number: int) -> Callable[[], None]:
+    """Bounds how long the signal waits for its Python handler, which calls the answer first. Only where C was built."""
+    try:
+        signals = import_module("tenure.probes._signals")
+        signals.bound(number, UNHEARD_SECONDS)
+    except (ImportError, OSError, RuntimeError, ValueError):
+        return lambda: None
+    heard: Callable[[], None] = signals.heard
+    return heard
 
 
 def _version_notes() -> tuple[str, ...]:
@@ -261,10 +298,20 @@ def _version_notes() -> tuple[str, ...]:
     return ()
 
 
+def _standard_error() -> TextIO | None:
+    """The stream for what tenure says, also after `sys.stderr.close()`, which leaves the descriptor open; or None."""
+    stream = sys.__stderr__
+    if stream is None or not stream.closed:
+        return stream
+    if _identity(2) != _STDERR:  # closed as well, or a file of the program's has the number by now
+        return None
+    return open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
 def say(sentence: str) -> None:
     """One line on stderr, if there is one."""
     with contextlib.suppress(OSError, ValueError):
-        stream = sys.__stderr__
+        stream = _standard_error()
         if stream is not None:
             stream.write(sentence + "\n")
             stream.flush()

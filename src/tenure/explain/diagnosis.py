@@ -24,7 +24,7 @@ from tenure.explain.matchers import (
     from_population,
     wider,
 )
-from tenure.records import Birth, Finding
+from tenure.records import Birth, Finding, a_unit, counted, units
 
 __all__ = ["Verdict", "diagnose"]
 
@@ -160,7 +160,7 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
         host.bytes += rest
         host.spread = wider(host.spread, native, rest)
-        host.evidence.append(f"{rest:.0f} bytes a {evidence.ticks.unit} of it outside Python")
+        host.evidence.append(f"{rest:.0f} bytes {a_unit(evidence.ticks.unit)} of it outside Python")
         return []
     cached = next(
         (d for d in drafts if d.cause in ("eager-kernel-cache", "seeded-random-ops", "lookup-table-recreated")), None
@@ -229,7 +229,7 @@ def fingerprint(finding: Finding) -> str:
     """
     holder = re.sub(r"\[[^\]'\"]*\]", "[*]", finding.holder.text) if finding.holder else ""
     born = finding.birth.function if finding.birth else ""
-    return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{finding.cause}|{holder}|{born}".encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _rank(finding: Finding) -> tuple[bool, float]:
@@ -243,10 +243,11 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     if windows < 3:
         count = evidence.ticks.count
         why = (
-            f"{count} {unit}s are too few to tell growth from warm-up; at least {max(10, 2 * count)} would decide"
+            f"{units(unit, count)} {'is' if count == 1 else 'are'} too few to tell growth from warm-up; "
+            f"at least {max(10, 2 * count)} would decide"
             if count < 40
-            else f"in {count} {unit}s the heap could be read after warm-up {windows + 1} times only, and 4 are needed; "
-            f"a run that takes longer would decide"
+            else f"in {units(unit, count)} the heap could be read after warm-up {counted(windows + 1, 'time')} only, "
+            "and 4 are needed; a run that takes longer would decide"
         )
         return Verdict(
             "inconclusive",
@@ -268,12 +269,15 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
         more = max(2 * evidence.ticks.count, 40)
         return Verdict(
             "inconclusive",
-            f"growth slows down from window to window; {more} {unit}s would tell whether it ends",
+            f"growth slows down from window to window; {units(unit, more)} would tell whether it ends",
             findings,
             notes,
         )
     return Verdict(
-        "flat", f"nothing grew by {evidence.min_growth:.0f} bytes a {unit} or more in every window", findings, notes
+        "flat",
+        f"nothing grew by {evidence.min_growth:.0f} bytes {a_unit(unit)} or more in every window",
+        findings,
+        notes,
     )
 
 
@@ -286,6 +290,6 @@ def _small_notes(evidence: Evidence, drafts: Iterable[Draft]) -> Iterable[str]:
             and draft.holder is not None
         ):
             yield (
-                f"{draft.holder.text} grows by {draft.bytes:.0f} bytes a {evidence.ticks.unit}, "
+                f"{draft.holder.text} grows by {draft.bytes:.0f} bytes {a_unit(evidence.ticks.unit)}, "
                 f"below the least growth that is judged ({evidence.min_growth:.0f})"
             )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tenure.explain.evidence import Evidence, Native, Population
-from tenure.records import Birth, Changed, Holder
+from tenure.records import Birth, Changed, Holder, a_unit, counted
 
 __all__ = [
     "NATIVE_FLOOR",
@@ -167,20 +167,13 @@ def _population_evidence(p: Population, unit: str) -> list[str]:
     if p.single:
         told = [f"one {p.type_name} that gets larger each {unit}"]
     else:
-        told = [f"{_count(p.objects_per_tick, p.type_name)} more each {unit}"]
-    beside = [_count(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
+        told = [f"{counted(p.objects_per_tick, p.type_name)} more each {unit}"]
+    beside = [counted(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
     if beside:
-        told.append(f"with it a {unit}: " + ", ".join(beside[:6]))
+        told.append(f"with it {a_unit(unit)}: " + ", ".join(beside[:6]))
     if p.function:
         told.append(f"in the cache of the tf.function {p.function}")
     return told
-
-
-def _count(number: float, name: str) -> str:
-    """`1 tensor`, `18 graphs`, `2 registry entries`."""
-    if f"{number:.3g}" == "1":
-        return f"1 {name}"
-    return f"{number:.3g} {name[:-1]}ies" if name.endswith("y") else f"{number:.3g} {name}s"
 
 
 # ---------------------------------------------------------------------------------------------- other witnesses
@@ -199,7 +192,7 @@ def from_graphs(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         draft = Draft(
             "graph-grows-in-session-loop", 0.0, 0.0, graph.ops_per_tick, graph.birth, graph.holder, native_weight=True
         )
-        draft.evidence.append(f"{graph.ops_per_tick:.3g} ops more in {graph.name} each {evidence.ticks.unit}")
+        draft.evidence.append(f"{counted(graph.ops_per_tick, 'op')} more in {graph.name} each {evidence.ticks.unit}")
         found.append(draft)
     return found
 
@@ -219,13 +212,13 @@ def from_open_tapes(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
     if open_tape is None:
         draft = Draft("unattributed-growth", held, held, count, tier=3)
         draft.evidence.append(
-            f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds; "
+            f"{counted(count, 'tensor')} more each {evidence.ticks.unit} that only native code holds; "
             "no tape is alive between ticks"
         )
         return [draft]
     draft = Draft("tape-left-open", held, held, count, open_tape.birth, open_tape.holder, native_weight=True)
     draft.evidence.append(
-        f"{count:.3g} tensors more each {evidence.ticks.unit} that only native code holds, "
+        f"{counted(count, 'tensor')} more each {evidence.ticks.unit} that only native code holds, "
         "while this tape still records"
     )
     return [draft]
@@ -244,7 +237,7 @@ def from_garbage(evidence: Evidence) -> list[Draft]:
         None,
     )
     draft.evidence.append(
-        f"{waste.objects_per_tick:.3g} unreachable objects more each {evidence.ticks.unit}; the collector is off"
+        f"{counted(waste.objects_per_tick, 'unreachable object')} more each {evidence.ticks.unit}; the collector is off"
     )
     return [draft]
 
@@ -258,7 +251,7 @@ def from_autopsy(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         if draft.cause == "gradient-registry" and registry > 0:
             draft.autopsied = True
             draft.bytes = max(draft.bytes, registry)
-            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes a {evidence.ticks.unit}")
+            draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes {a_unit(evidence.ticks.unit)}")
     for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
         share = given.get(action, 0.0)
         if not evidence.differential:
@@ -313,10 +306,8 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
         line = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
         draft = Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
         if line:
-            draft.evidence.append(
-                f"{line.per_tick:.3g} Python numbers a {evidence.ticks.unit} that were never seen before "
-                "become tensors on this line"
-            )
+            numbers = f"{counted(line.per_tick, 'new Python number')} {a_unit(evidence.ticks.unit)}"
+            draft.evidence.append(f"{numbers} made into tensors by this line")
         return draft
     sites = [s for s in evidence.ops if s.new_keys_per_tick >= 0.5]
     seeded = [s for s in sites if s.changed is not None and s.changed.argument in ("seed", "seed2")]
@@ -340,14 +331,14 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
         draft.spread = wider((0.0, 0.0), evidence.native, share)
     if site:
         draft.evidence.append(
-            f"{site.new_keys_per_tick:.3g} new {site.op} kernels a {evidence.ticks.unit} from this line"
+            f"{counted(site.new_keys_per_tick, f'new {site.op} kernel')} {a_unit(evidence.ticks.unit)} from this line"
         )
     made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
     if cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
         draft.also.append("optimizer-recreated")
     if cause == "eager-kernel-cache" and "lookup-table" in made_each_tick:
         draft.cause, draft.also = "lookup-table-recreated", [cause]
-    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes a {evidence.ticks.unit}")
+    draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes {a_unit(evidence.ticks.unit)}")
     return draft
 
 

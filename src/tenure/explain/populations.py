@@ -12,18 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tenure.explain.evidence import Garbage, Population
 from tenure.explain.growth import Trend, spacing, sparse_trend, thirds, trend
 from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
-from tenure.observe.snapshot import GARBAGE_TIER, Ints, Look, Snapshot, Tree, kinds, look, weigher
+from tenure.observe.snapshot import GARBAGE_TIER, Look, Snapshot, Tree, kinds, look, weigher
 from tenure.probes import heap, read
+from tenure.probes.apart import numpy as np
 from tenure.probes.kinds import is_a
 from tenure.records import Birth, Changed, Holder
+
+if TYPE_CHECKING:
+    from tenure.observe.snapshot import Ints
 
 __all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom"]
 

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tenure.explain import children, populations
 from tenure.explain.aside import Aside, Withdrawn
 from tenure.explain.autopsy import Autopsy
@@ -29,7 +27,8 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Snapshot, tensorflow_loaded, use_frames
 from tenure.probes import ProbeError, heap
-from tenure.records import Missing, Report, Sample
+from tenure.probes.apart import numpy as np
+from tenure.records import Missing, Report, Sample, a_unit
 
 __all__ = ["RunWatching"]
 
@@ -164,9 +163,9 @@ class RunWatching(Watching):
         self._marks[tick] = self._sample(tick)
         if explain or tick >= 2 * self._collected[0]:
             self._collect(tick)
-        collector_comes = not (
-            collector_off() or gc.get_freeze_count() > 0
-        )  # asked here: a copy switches its own collector off
+        # Asked here: a copy switches its own collector off.
+        collector_comes = not (collector_off() or gc.get_freeze_count() > 0)
+        _ = np.ma  # NumPy is imported now where it is not yet, with this part that np.unique needs: not in each copy
         work = partial(self._explained, tick, collector_comes) if explain else partial(self._reading, tick)
         began = time.perf_counter()
         frames = heap.frame_roots(retention.user_frame)
@@ -308,7 +307,8 @@ class RunWatching(Watching):
         verdict = super()._verdict()
         unnamed = [rate for key, rate in self._tops.items() if key not in self._known and rate >= self._min_growth]
         if verdict.verdict == "flat" and unnamed:
-            why = f"something grew by {max(unnamed):.0f} bytes a {self._unit} and was not named in time; run it longer"
+            grew = f"something grew by {max(unnamed):.0f} bytes {a_unit(self._unit)}"
+            why = f"{grew} and was not named in time; run it longer"
             return replace(verdict, verdict="inconclusive", why=why)
         return verdict
 

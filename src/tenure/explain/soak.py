@@ -33,7 +33,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot, rooted
 from tenure.probes import process, read
-from tenure.records import Report
+from tenure.records import Report, units
 
 __all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak", "users_traceback"]
 
@@ -124,7 +124,8 @@ class SoakWatching(Watching):
             why = f"it ended after {self._count} of {self._plan.cycles} cycles; all of them would decide"
         else:
             least = least_cycles(self._asked_warmup)
-            why = f"{self._count} ticks are too few to tell growth from warm-up; at least {least} would decide"
+            few = f"{units(self._unit, self._count)} {'is' if self._count == 1 else 'are'} too few"
+            why = f"{few} to tell growth from warm-up; at least {least} would decide"
         return replace(verdict, why=why)
 
     def _at_tick(self, tick: int, now: float) -> None:

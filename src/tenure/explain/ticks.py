@@ -13,6 +13,7 @@ marks are not, so an unmarked frame under a marked one is a new call. The mark d
 from __future__ import annotations
 
 import _thread
+import inspect
 import os
 import sys
 import sysconfig
@@ -32,6 +33,7 @@ from tenure.explain.counting import (
     functions_of_by_heap,
     is_trampoline,
 )
+from tenure.observe.sources import absolute
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
@@ -171,8 +173,8 @@ class TickSource:
         self._leave_functions()
         if self._counter is not None and os.getpid() == self._pid:
             self._counter.remove()
-        if self._named and self._beats == 0:
-            self.missing.append(Missing("ticks", f"{self._named} of --tick was never seen to return"))
+        if self.unfound is not None:
+            self.missing.append(Missing("ticks", self.unfound))
 
     def _hook_keras(self) -> None:
         if self._named:
@@ -194,6 +196,25 @@ class TickSource:
         unhook, self._unhook_functions = self._unhook_functions, None
         if unhook is not None:
             unhook()
+
+    @property
+    def unfound(self) -> str | None:
+        """Why the function of `--tick` gave no tick, in one sentence; None where it gave one or none was named."""
+        if not self._named or self._beats or self._rank == EXPLICIT:
+            return None
+        module_name, _, path = self._named.partition(":")
+        module, value = self._value_named()
+        if self._counter is not None or self._taken is not None:
+            why = "no call of it has ended while tenure counted; name a function that is called once a turn"
+        elif module is None:
+            why = f"the program never imported a module {module_name}; "
+            why += f"use __main__:{path} for a function of the script"
+        elif value is None:
+            why = f"the module {module_name} has no function {path}; check its name"
+        else:
+            kind = "generator" if isinstance(value, types.FunctionType) else type(value).__name__
+            why = f"that is no function but a {kind}; name a function that is called once a turn"
+        return f"--tick {self._named}: {why}"
 
     def describe(self) -> tuple[str, str | None]:
         """The unit (tick, call, batch, epoch, second) and the function's name, as far as known now."""
@@ -233,11 +254,16 @@ class TickSource:
 
     def compiled(self, function: object) -> None:
         """What `probes.tf.hooks.install_function_calls` tells: a `tf.function` has returned to eager code."""
-        if self._over or self._rank > COMPILED or self._fit_depth:
+        named = self._rank == NAMED
+        if self._over or (self._rank > COMPILED and not named) or self._fit_depth:
             return
         from tenure.probes.tf import functions
 
         site = functions.site(function)
+        if named:
+            if site == self._taken:
+                self._beat(NAMED)
+            return
         if site is None or _kind_of(site[0], self._own) != _USER:
             return
         if self._rank == COMPILED:
@@ -537,8 +563,8 @@ class TickSource:
         if refused is not None and can_count_lines() and refused.parent() is not None:
             self._take_line(refused)
 
-    def _find_named(self) -> bool:
-        """Looks once for the function of `--tick`; True when it is counted now."""
+    def _value_named(self) -> tuple[types.ModuleType | None, Any]:
+        """The module and the function of `--tick`, as far as they are there now."""
         assert self._named is not None
         module_name, _, path = self._named.partition(":")
         main = sys.modules.get("__main__")
@@ -547,16 +573,29 @@ class TickSource:
             module = main
         value: Any = module
         for part in path.split("."):
-            if value is None:
-                return False
-            value = value.__dict__.get(part) if hasattr(value, "__dict__") else None
+            value = None if value is None else inspect.getattr_static(value, part, None)
         while is_a(value, (staticmethod, classmethod)):
             value = value.__func__
-        if not is_a(value, types.FunctionType):
+        return module, value
+
+    def _find_named(self) -> bool:
+        """Looks once for the function of `--tick`; True when it is counted now."""
+        module, value = self._value_named()
+        if module is None or self._named is None:
             return False
-        counter = FunctionCounter([value], lambda: self._beat(NAMED))
-        self._take(NAMED, "call", f"{module_name}.{path}", counter, None)
-        return True
+        name = f"{_module_name(vars(module))}.{self._named.partition(':')[2]}"
+        if is_a(value, types.FunctionType) and countable(value.__code__):
+            self._take(NAMED, "call", name, FunctionCounter([value], lambda: self._beat(NAMED)), None)
+            return True
+        if "tensorflow" in sys.modules and hasattr(type(value), "python_function"):  # a tf.function
+            from tenure.probes.tf import functions
+            from tenure.probes.tf.hooks import install_function_calls
+
+            self._taken = functions.site(value)
+            self._take(NAMED, "call", name, None, None)
+            self._unhook_functions = install_function_calls(self.compiled)
+            return True
+        return False
 
     # --- work for the main thread --------------------------------------------------------------------------------
 
@@ -667,7 +706,7 @@ def _kind_of(file: str, own: tuple[str, ...]) -> str:
 
 
 def _classify(file: str, own: tuple[str, ...]) -> str:
-    path = os.path.abspath(file) if not file.startswith("<") else file
+    path = absolute(file) if not file.startswith("<") else file
     if path.startswith(_HERE):
         return _LIBRARY
     if os.path.basename(path).startswith("__autograph_generated_file"):

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tenure.observe.naming import name_path, path_text
 from tenure.observe.snapshot import kinds, roots, tensorflow_loaded
 from tenure.probes import ProbeError, heap, read
+from tenure.probes.apart import numpy as np
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 

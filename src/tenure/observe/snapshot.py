@@ -17,24 +17,25 @@ import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from tenure.observe import retention
 from tenure.probes import heap, read
+from tenure.probes.apart import numpy as np
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+    Keys = npt.NDArray[np.uint64]
 
 __all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "rooted", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
 _MOST_SHARED = 50_000
-
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,13 @@ def _namespace(target: object) -> dict[str, Any] | None:
 
 def _function(callback: object) -> object:
     """What is called in the end, past partials, methods and wrappers."""
-    while is_a(callback, (functools.partial, types.MethodType)):
-        callback = callback.func if is_a(callback, functools.partial) else callback.__func__
+    while True:
+        if is_a(callback, types.MethodType):
+            callback = callback.__func__
+        elif is_a(callback, functools.partial):
+            callback = callback.func
+        else:
+            break
     with contextlib.suppress(ValueError):  # wrapped in itself
         return inspect.unwrap(callback) if callable(callback) else callback
     return callback

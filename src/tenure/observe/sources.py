@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tenure.observe.assignments import ANY, Reader, Site
-
 from tenure.probes.kinds import is_a
 
 __all__ = [
@@ -44,6 +43,28 @@ _STDLIB = tuple({os.path.realpath(sysconfig.get_path(name)) + os.sep for name in
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _TYPED_IN = ("<stdin>", "<ipython-input", "<python-input", "<doctest ")
 _GENERATED = "__autograph_generated_file"
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return os.sep
+
+
+_BEGAN_IN = _current_folder()
+
+
+def absolute(file: str) -> str:
+    """The file in full. A relative one is seen from the folder that tenure was loaded in: the program may leave it."""
+    first = os.path.normpath(os.path.join(_BEGAN_IN, file))
+    if os.path.isabs(file) or os.path.exists(first):
+        return first
+    try:
+        return os.path.abspath(file)
+    except OSError:
+        return first
+
 
 _users: dict[str, bool] = {}
 _MEMO = 10_000  # a traced function's generated file has a new name each time, so the memo must have an end
@@ -104,14 +125,6 @@ def module_name(name: str, module: object = None) -> str:
     return stem if stem not in ("__init__", "__main__") else os.path.basename(os.path.dirname(absolute(file)))
 
 
-def absolute(path: str) -> str:
-    """The path in full; as it stands where the working folder is gone."""
-    try:
-        return os.path.abspath(path)
-    except OSError:
-        return path
-
-
 # -- what is in a file ------------------------------------------------------------------------------------------------
 
 _FILES = 64  # parsed files kept; a program's own files are few, and a tree of 1,000 lines takes about 2 MB
@@ -138,7 +151,7 @@ def source_path(file: str) -> str:
 
 def line_text(file: str, line: int) -> str:
     """The line, stripped; empty where the file or the line is not to be had."""
-    return linecache.getline(file, line).strip()
+    return linecache.getline(source_path(file), line).strip()
 
 
 def source(file: str) -> Source | None:
@@ -146,6 +159,7 @@ def source(file: str) -> Source | None:
 
     A file that was deleted after it was first read keeps its answers.
     """
+    file = source_path(file)
     if os.path.exists(file):
         linecache.checkcache(file)
     text = "".join(linecache.getlines(file))

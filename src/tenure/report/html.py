@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from tenure.records import Finding, Layer, Report, Sample
+from tenure.records import Finding, Layer, Report, Sample, units
 from tenure.report.json import in_order
-from tenure.report.text import headline, human_bytes, place, printable, rate, reason, units, working_directory
+from tenure.report.text import headline, human_bytes, place, printable, rate, reason, why_unborn, working_directory
 
 __all__ = ["render"]
 
@@ -120,10 +120,11 @@ def _findings(report: Report, cwd: str) -> Iterable[_Html]:
     if findings:
         yield _element("h2", "Findings")
     for finding in findings:
-        yield _finding(finding, report.ticks.unit, cwd)
+        yield _finding(finding, report, cwd)
 
 
-def _finding(finding: Finding, unit: str, cwd: str) -> _Html:
+def _finding(finding: Finding, report: Report, cwd: str) -> _Html:
+    unit = report.ticks.unit
     rows: list[_Html] = []
 
     def row(label: str, *parts: str) -> None:
@@ -133,6 +134,8 @@ def _finding(finding: Finding, unit: str, cwd: str) -> _Html:
         birth = finding.birth
         inside = f" in {birth.function}()" if birth.function else ""
         row("made", place(birth.file, birth.line, cwd), inside, _Html("<br>"), _element("code", birth.text.strip()))
+    elif (unborn := why_unborn(finding, report.missing)) is not None:
+        row("made", unborn)
     if finding.holder is not None:
         holder = finding.holder
         where = f" ({place(holder.file, holder.line, cwd)})" if holder.file else ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenure.records import Birth, Finding, Growth, Holder, Layer, Report, Ticks
+from tenure.records import Birth, Finding, Growth, Holder, Layer, Missing, Report, Ticks, a_unit, counted, units
 from tenure.report.json import in_order
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "render",
     "resident_grew",
     "units",
+    "why_unborn",
     "working_directory",
 ]
 
@@ -118,19 +119,6 @@ def human_duration(seconds: float) -> str:
     return "more than 100 years"
 
 
-def units(unit: str, count: int) -> str:
-    """A count with its unit: `1 batch`, `12 batches`."""
-    if count == 1:
-        return f"1 {unit}"
-    ending = "es" if unit.endswith(("ch", "sh", "s", "x")) else "s"
-    return f"{count:,} {unit}{ending}"
-
-
-def a_unit(unit: str) -> str:
-    """The unit with its article: `a step`, `an epoch`."""
-    return f"{'an' if unit[:1] in 'aeio' else 'a'} {unit}"
-
-
 def rate(bytes_per_tick: float | None, unit: str) -> str:
     """Bytes a tick in words: `7.4 MB a fit`; `size unknown` when the figure could not be had."""
     if bytes_per_tick is None or not math.isfinite(bytes_per_tick):
@@ -181,6 +169,18 @@ def reason(cause: str) -> str | None:
     return None if entry is None else entry.why
 
 
+def why_unborn(finding: Finding, missing: Iterable[Missing]) -> str | None:
+    """Why a leak that something holds has no line where it is made, as far as the report tells; else None."""
+    if finding.birth is not None or finding.kind != "leak" or finding.holder is None:
+        return None
+    lost = next((part.why for part in missing if part.figure.startswith(("births", "where things are made"))), None)
+    if lost is not None:
+        return f"its line is not known: {lost}"
+    if finding.tensor_bytes_per_tick == 0 and finding.origin != "framework":
+        return "its line is not noted: tenure notes those of TensorFlow's objects only"
+    return None
+
+
 def resident_grew(start: Sequence[Layer], end: Sequence[Layer]) -> bool:
     """True when the known parts of the resident memory grew by 1 MB and by 1 % together."""
     before = {layer.name: layer.bytes for layer in start}
@@ -197,12 +197,13 @@ class _Page:
     width: int
     cwd: str
     unit: str
+    missing: tuple[Missing, ...]
 
 
 def _parts(
     report: Report, width: int, cwd: str, waterfall: bool, recording: str | None, html: str | None
 ) -> Iterable[RenderableType]:
-    page = _Page(width, cwd, printable(report.ticks.unit))
+    page = _Page(width, cwd, printable(report.ticks.unit), report.missing)
     yield _head(report, page)
     findings = in_order(report.findings)
     loud = [finding for finding in findings if finding.kind != "retention"]
@@ -263,6 +264,8 @@ def _finding(number: int, finding: Finding, page: _Page) -> Iterable[RenderableT
         yield Text(" " * max(4, page.width - cell_len(end)) + end)
     if finding.birth is not None:
         yield _made(finding.birth, page)
+    elif (unborn := why_unborn(finding, page.missing)) is not None:
+        yield _hanging("made", unborn, page)
     if finding.holder is not None:
         yield _hanging("held", _held(finding.holder, page), page, squeeze=False)
     elif finding.kind == "leak" and finding.origin == "framework":
@@ -301,7 +304,8 @@ def _after(
 ) -> Iterable[Text]:
     if left_out:
         rest = rate(sum(finding.bytes_per_tick or 0.0 for finding in left_out), page.unit)
-        yield _line(f"and {len(left_out)} more findings, {rest} together: see the JSON or the HTML report", page)
+        more = units("finding", len(left_out)).replace(" ", " more ")
+        yield _line(f"and {more}, {rest} together: see the JSON or the HTML report", page)
     for finding in quiet:
         yield _line(f"not a leak: {finding.evidence[0] if finding.evidence else finding.cause}", page)
     for note in report.notes:
@@ -309,7 +313,7 @@ def _after(
     if report.missing and report.verdict == "flat":
         yield _line(f"could not be had: {', '.join(part.figure for part in report.missing)}", page)
     elif report.missing:
-        for part in report.missing:
+        for part in (part for part in report.missing if part.why != report.why):
             yield _line(f"could not be had: {part.figure} ({part.why})", page)
     if report.exit_status:
         status = report.exit_status
@@ -389,7 +393,7 @@ def _size(finding: Finding, unit: str) -> str:
         return rate(finding.bytes_per_tick, unit)
     if finding.objects_per_tick is not None:
         objects = finding.objects_per_tick
-        return f"{objects:.3g} object{'' if objects == 1 else 's'} {a_unit(unit)}"
+        return f"{counted(objects, 'object')} {a_unit(unit)}"
     return ""
 
 
