@@ -83,27 +83,39 @@ class _At:
 
 
 RISING = {tick: 1_000_000 + 10_000 * tick for tick in (40, 61, 85, 130, 180, 240)}
+ALL = sorted(RISING)
 
 
 @pytest.mark.parametrize(
-    ("between", "at_end", "stands"),
+    ("collected", "at_end", "stands"),
     [
-        ((0, None), None, True),  # nothing was collected
-        ((100, True), None, True),
-        ((100, False), None, False),
-        ((100, True), 1_000_000, True),  # the end freed what main() held
-        ((100, False), 1_000_000, False),
-        ((0, None), 1_000_000, False),
-        ((10, True), 1_000_000, False),  # collected while the program warmed up: it tells nothing
-        ((10, False), 3_300_000, True),
-        ((100, False), 3_300_000, True),  # garbage then, growth since
+        ([], None, True),  # the run goes on, and nothing was collected yet
+        ([], 3_300_000, True),
+        ([], 1_000_000, False),  # it was garbage
+        ([130], 3_400_000, True),
+        ([130], 2_300_000, False),  # no more than after the collection before
+        (ALL, None, True),
+        (ALL, 1_000_000, True),  # the end freed what main() held
+        (ALL[2:], 1_000_000, True),
+        (ALL[:3], 1_000_000, False),
     ],
 )
 def test_collections_decide_whether_native_growth_stands(
-    between: tuple[int, bool | None], at_end: int | None, stands: bool
+    collected: list[int], at_end: int | None, stands: bool
 ) -> None:
     watching = judging(RISING)
-    watching._collected, watching._collected_at_end = between, at_end
+    watching._collected, watching._collected_at_end = collected, at_end
     native = watching._native()
     assert native is not None
     assert native.stands is stands
+
+
+def test_what_is_left_after_collections_is_judged_alone() -> None:
+    sawtooth = dict(zip(ALL, (5_000_000, 3_000_000, 6_000_000, 3_500_000, 7_000_000, 4_000_000), strict=True))
+    clean = dict(zip(ALL[2:], (1_000_000, 1_450_000, 1_950_000, 2_550_000), strict=True))
+    watching = judging({**sawtooth, **clean})
+    watching._collected = sorted(clean)
+    native = watching._native()
+    assert native is not None
+    assert native.stands
+    assert native.bytes_per_tick == pytest.approx(10_000, rel=0.01)

@@ -20,6 +20,7 @@ from tenure.explain.aside import Aside, Withdrawn
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
+from tenure.explain.matchers import NATIVE_FLOOR
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe import retention
@@ -34,6 +35,8 @@ __all__ = ["RunWatching"]
 
 _MOST_EXPLAINED = 4
 _LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
+_CLEAN = 4  # marks right after a collection that give a verdict of their own
+_COLLECTING = 1.0  # seconds that a program may spend in collections of ours, beside 2 % of its time
 _PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
 
 
@@ -79,7 +82,8 @@ class RunWatching(Watching):
         self._explain_ticks = 2
         self._explained_at: list[int] = []
         self._made_since: int | None = None
-        self._collected: tuple[int, bool | None] = (0, None)
+        self._collected: list[int] = []
+        self._collecting = 0.0
         self._collected_at_end: int | None = None
 
     def start(self) -> None:
@@ -100,7 +104,7 @@ class RunWatching(Watching):
         self._pending = None
         self._tops, self._known = {}, set()
         self._explain_from, self._explained_at, self._made_since = None, [], None
-        self._collected, self._collected_at_end = (0, None), None
+        self._collected, self._collected_at_end = [], None
 
     def _warmup(self) -> int:
         return max(2, min(self._count // 7, 30))
@@ -161,8 +165,12 @@ class RunWatching(Watching):
             self._marks.pop(dropped, None)
         self._witnesses.note_graph(tick)
         self._marks[tick] = self._sample(tick)
-        if explain or tick >= 2 * self._collected[0]:
-            self._collect(tick)
+        if self._may_be_garbage(tick):
+            began = time.monotonic()
+            gc.collect()
+            self._collecting += time.monotonic() - began
+            self._collected.append(tick)
+            self._marks[tick] = self._sample(tick)
         # Asked here: a copy switches its own collector off.
         collector_comes = not (collector_off() or gc.get_freeze_count() > 0)
         _ = np.ma  # NumPy is imported now where it is not yet, with this part that np.unique needs: not in each copy
@@ -189,19 +197,14 @@ class RunWatching(Watching):
             self._explained_at.append(tick)
             self._births.explain_ops(False)
 
-    def _collect(self, tick: int) -> None:
-        """A collection where native growth seems to stand: what it frees was pending garbage, not a leak."""
-        grown = None if collector_off() else super()._native()
-        if grown is not None and grown.stands:
-            gc.collect()
-            self._collected = (tick, self._stands(grown, self._counters.sample(tick).native))
-
-    def _stands(self, grown: Native, collected: int | None) -> bool | None:
-        """Whether what is in use after a collection still shows half of that growth; None when that can't be told."""
-        marks = [self._marks[s.tick] for s in self._used() if s.tick in self._marks]
-        if collected is None or not marks or marks[0].native is None or marks[0].tick >= self._count:
-            return None
-        return (collected - marks[0].native) / (self._count - marks[0].tick) >= 0.5 * grown.bytes_per_tick
+    def _may_be_garbage(self, tick: int) -> bool:
+        """Whether a collection should tell growth of malloc from garbage that waits; they take 2 % of the time."""
+        if collector_off() or self._collecting > _COLLECTING + 0.02 * (time.monotonic() - self._began):
+            return False
+        first, now = self._marks[min(self._marks)], self._marks[tick]
+        if first.native is None or now.native is None:
+            return False
+        return now.native - first.native > NATIVE_FLOOR / 2 * (tick - first.tick)
 
     def _reading(self, tick: int) -> _Reading:
         looked = self._look(tick)
@@ -350,8 +353,11 @@ class RunWatching(Watching):
         self._populations = tuple(kept)
 
     def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
-        """The least of the samples since the mark before: a run does not collect garbage, and what waits for the
-        collector comes and goes above that."""
+        """Those right after a collection, where there are enough; else the least of the samples since the mark before:
+        what waits for the collector comes and goes above that."""
+        clean = [tick for tick in ticks if tick in self._collected]
+        if len(clean) >= _CLEAN and clean[-1] == ticks[-1]:
+            return [self._marks[tick] for tick in clean]
         lows: list[Sample] = []
         since = min(self._warmup(), ticks[0]) - 1 if ticks else 0
         for tick in ticks:
@@ -361,18 +367,12 @@ class RunWatching(Watching):
         return lows
 
     def _native(self) -> Native | None:
-        """As the marks tell, unless collections showed that most of it was garbage.
-
-        The last one comes when the program is over: what hung from its running functions is gone then, so growth that
-        it takes away stands all the same where a collection between ticks did not take it.
-        """
+        """As the marks tell; where too few of them come after a collection, the one at the end must confirm it."""
         native = super()._native()
-        if native is None or not native.stands:
+        ticks = [s.tick for s in self._used() if s.tick in self._marks]
+        clean = [tick for tick in ticks if tick in self._collected]
+        if native is None or not native.stands or self._collected_at_end is None or len(clean) >= _CLEAN:
             return native
-        tick, stood = self._collected
-        used = self._used()
-        if not used or tick <= used[0].tick:
-            stood = None  # it was made while the program warmed up
-        at_end = None if self._collected_at_end is None else self._stands(native, self._collected_at_end)
-        garbage = stood is False if at_end is None else not (at_end or stood)
-        return replace(native, stands=False) if garbage else native
+        first = self._marks[clean[0] if clean and clean[0] < self._count else ticks[0]]
+        rate = (self._collected_at_end - (first.native or 0)) / max(self._count - first.tick, 1)
+        return replace(native, stands=rate >= 0.5 * native.bytes_per_tick)
