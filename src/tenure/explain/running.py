@@ -36,7 +36,7 @@ __all__ = ["RunWatching"]
 _MOST_EXPLAINED = 4
 _LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
 _CLEAN = 4  # marks right after a collection that give a verdict of their own
-_COLLECTING = 1.0  # seconds that a program may spend in collections of ours, beside 2 % of its time
+_COLLECTING = 3.0  # seconds that a program may spend in collections of ours, beside 2 % of its time
 _PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
 
 
@@ -199,7 +199,7 @@ class RunWatching(Watching):
 
     def _may_be_garbage(self, tick: int) -> bool:
         """Whether a collection should tell growth of malloc from garbage that waits; they take 2 % of the time."""
-        if collector_off() or self._collecting > _COLLECTING + 0.02 * (time.monotonic() - self._began):
+        if tick < 4 or collector_off() or self._collecting > _COLLECTING + 0.02 * (time.monotonic() - self._began):
             return False
         first, now = self._marks[min(self._marks)], self._marks[tick]
         if first.native is None or now.native is None:

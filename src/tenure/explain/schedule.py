@@ -42,7 +42,7 @@ def plan(cycles: int, warmup: int | None = None) -> FixedPlan:
 
 _SLOW = 0.3  # seconds: a reading's usual cost; ticks that take longer are read one by one at first
 _BRISK = 0.05  # seconds: programs with faster ticks have many of them
-_FAST = 0.01  # seconds: and these have so many that the first few tell nothing
+_FAST = 0.0005  # seconds: and these have so many that the first few tell nothing
 
 
 @dataclass(slots=True)
