@@ -124,7 +124,12 @@ def test_a_run_of_any_length_keeps_a_bounded_number_of_snapshots(durations: list
 
 
 def test_slow_ticks_are_read_one_by_one_and_fast_ones_ever_further_apart() -> None:
-    for seconds, expected in ((2.0, [2, 3, 4, 5, 6, 7, 8, 9, 10]), (0.02, [4, 5, 6, 7, 8, 10]), (0.001, [8])):
+    for seconds, expected in (
+        (2.0, [2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        (0.02, [4, 5, 6, 7, 8, 10]),
+        (0.001, [4, 5, 6, 7, 8, 10]),
+        (0.0001, [8]),
+    ):
         open_plan, read = OpenPlan(), []
         for tick in range(1, 11):
             if open_plan.due(tick, seconds):
