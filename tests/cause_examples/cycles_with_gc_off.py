@@ -1,5 +1,5 @@
 """Objects which refer to each other and hold tensors, in programs that switched the garbage collector off for
-its pauses."""
+its pauses or froze the heap."""
 
 import collections
 import gc
@@ -53,21 +53,17 @@ def in_class():
     network.mean()
 
 
-# -- in_closure: a threshold so high that the collector never starts; a function that refers to itself
+# -- in_closure: a server that freezes the heap after each request; its search function refers to itself
 def make_search():
-    raised = False
-
     def search(depth):
-        nonlocal raised
-        if not raised:
-            gc.set_threshold(100_000_000)
-            raised = True
         window = tf.random.uniform([70, 70])  # made
 
         def descend(level):  # made
             return tf.reduce_sum(window) if level == 0 else descend(level - 1)
 
-        return descend(depth)
+        found = descend(depth)
+        gc.freeze()  # kept
+        return found
 
     return search
 
@@ -99,7 +95,7 @@ def in_callback():
     Widget().on_click()
 
 
-# -- good: the parent is found through a weak reference's like: an index, so that no cycle forms
+# -- good: the parent is an index, so that no cycle forms
 def good():
     boards = [tf.random.uniform([64, 64])]
     nodes = [{"board": 0, "parent": None}, {"board": 0, "parent": 0}, {"board": 0, "parent": 0}]
@@ -112,11 +108,11 @@ def good_bounded():
     widget = Widget()
     widget.on_click()
     del widget
-    gc.collect()
+    gc.collect(0)
     gc.enable()
 
 
 def end():
     """Gives the collector back to the process."""
     gc.enable()
-    gc.set_threshold(700, 10, 10)
+    gc.unfreeze()

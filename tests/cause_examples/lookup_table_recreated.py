@@ -27,7 +27,7 @@ class Indexer:
 
     def refresh(self):
         self.table = tf.lookup.experimental.DenseHashTable(  # made
-            key_dtype=tf.int64, value_dtype=tf.int64, default_value=-1, empty_key=-1, deleted_key=-2
+            tf.int64, tf.int64, default_value=-1, empty_key=-1, deleted_key=-2, initial_num_buckets=4096
         )
         self.table.insert(self.seen, self.seen * 2)
         return self.table.size()

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-GROWS = True
+GROWS = False
 CYCLES = 24
 
 

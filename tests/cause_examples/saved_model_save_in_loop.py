@@ -6,7 +6,7 @@ import tempfile
 import keras
 import tensorflow as tf
 
-GROWS = True
+GROWS = False
 CYCLES = 24
 
 

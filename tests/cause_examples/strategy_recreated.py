@@ -26,7 +26,7 @@ class Trainer:
             self.weights = tf.Variable(tf.zeros([32, 4]))
 
     def step(self):
-        return self.strategy.run(lambda: self.weights.assign_add(tf.ones([32, 4])))
+        return self.weights.assign(tf.ones([32, 4]))
 
 
 _trainer = None

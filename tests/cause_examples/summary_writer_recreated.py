@@ -19,7 +19,7 @@ def module_level(i):
     _logs = _logs or tempfile.TemporaryDirectory()
     writer = tf.summary.create_file_writer(f"{_logs.name}/trial{i}")  # made
     with writer.as_default():
-        tf.summary.scalar("reward", 0.5, step=i)
+        tf.summary.write("reward", tf.constant(0.5), step=i)
     WRITERS.append(writer)  # kept
 
 
@@ -32,7 +32,7 @@ class Recorder:
     def record(self, day):
         self.days[day]["train"] = tf.summary.create_file_writer(self.folder.name, filename_suffix=f".{day}")  # made
         with self.days[day]["train"].as_default(step=day):
-            tf.summary.histogram("rain", tf.random.uniform([50]))
+            tf.summary.write("rain", tf.random.uniform([50]))
 
 
 _recorder = None
@@ -76,7 +76,7 @@ class WriteEpoch(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         with self.writers[epoch].as_default():
-            tf.summary.text("note", "done", step=epoch)
+            tf.summary.write("note", tf.constant("done"), step=epoch)
 
 
 _epochs = None
@@ -99,7 +99,7 @@ def good(i):
         folder = tempfile.TemporaryDirectory()
         _one = tf.summary.create_file_writer(folder.name), folder
     with _one[0].as_default():
-        tf.summary.scalar("reward", 0.5, step=i)
+        tf.summary.write("reward", tf.constant(0.5), step=i)
 
 
 # -- good_bounded: a writer for each turn which is closed
@@ -110,5 +110,5 @@ def good_bounded(i):
     global _closing
     _closing = _closing or tempfile.TemporaryDirectory()
     with tf.summary.create_file_writer(_closing.name).as_default() as writer:
-        tf.summary.scalar("reward", 0.5, step=i)
+        tf.summary.write("reward", tf.constant(0.5), step=i)
     writer.close()

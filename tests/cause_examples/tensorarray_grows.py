@@ -17,6 +17,7 @@ def module_level(i):
         STATES = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False)
     state = tf.tanh(tf.random.normal([64, 72]))  # made
     STATES = STATES.write(i, state)  # kept
+    STATES.size()
 
 
 # -- in_class: a recorder of flights, with two arrays in a namespace
@@ -30,6 +31,7 @@ class FlightRecorder:
             array = getattr(self.tracks, name) or tf.TensorArray(tf.float32, 1, dynamic_size=True)
             sample = tf.random.uniform([5, 600])  # made
             setattr(self.tracks, name, array.write(self.length, sample))  # kept
+            getattr(self.tracks, name).size()
         self.length += 1
 
 
@@ -54,6 +56,7 @@ def make_beam():
         scores = tf.nn.log_softmax(tf.random.normal([40, 150]))  # made
         beam = beam.write(position, scores)  # kept
         position += 1
+        return beam.size()
 
     return extend
 
@@ -83,6 +86,7 @@ def in_callback(i):
         def sample(now):
             field = tf.random.stateless_uniform([3000], (now, 0), dtype=tf.float64)  # made
             history["heat"] = history["heat"].write(now, field)  # kept
+            history["heat"].size()
 
         _clock.listeners["sample"] = sample
     _clock.tick(i)
@@ -105,3 +109,4 @@ def good_bounded(i):
     if _ring is None:
         _ring = tf.TensorArray(tf.float32, size=8, clear_after_read=False)
     _ring = _ring.write(i % 8, tf.random.normal([64, 72]))
+    _ring.size()
