@@ -14,8 +14,8 @@ _batches = None
 def module_level():
     global _batches
     if _batches is None:
-        pixels = np.zeros([8, 100, 100], np.float32)
-        endless = tf.data.Dataset.from_tensor_slices(pixels).repeat()
+        pixels = np.zeros([8, 100, 100], np.uint8)
+        endless = tf.data.Dataset.from_tensor_slices(pixels).map(lambda x: tf.cast(x, tf.float32) / 255.0).repeat()
         _batches = iter(endless.cache())  # made
     next(_batches)
 
@@ -99,6 +99,19 @@ _finite = None
 def good():
     global _finite
     if _finite is None:
-        pixels = np.zeros([4, 100, 100], np.float32)
-        _finite = iter(tf.data.Dataset.from_tensor_slices(pixels).cache().repeat())
+        pixels = np.zeros([4, 100, 100], np.uint8)
+        pictures = tf.data.Dataset.from_tensor_slices(pixels).map(lambda x: tf.cast(x, tf.float32) / 255.0)
+        _finite = iter(pictures.cache().repeat())
     next(_finite)
+
+
+# -- good_bounded: random numbers without end, not cached
+_noise = None
+
+
+def good_bounded():
+    global _noise
+    if _noise is None:
+        clips = tf.data.Dataset.from_tensors(tf.ones([8000])).cache().repeat()
+        _noise = iter(clips.map(lambda clip: clip + tf.random.normal(tf.shape(clip))).prefetch(1))
+    next(_noise)

@@ -67,7 +67,7 @@ class Turnstile:
 
 def count_by_age(people):
     ages = tf.data.Dataset.from_tensors(people).unbatch().filter(lambda age: age > 17)  # made
-    return ages.reduce(0, lambda total, _: total + 1)  # made
+    return len(list(ages))  # made
 
 
 _turnstile = None

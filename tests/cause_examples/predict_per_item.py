@@ -15,8 +15,8 @@ def module_level():
     global _houses
     if _houses is None:
         _houses = keras.Sequential([keras.Input([9]), keras.layers.Dense(4, "relu"), keras.layers.Dense(1)])
-    for house in np.ones([2, 9], np.float32):
-        _houses.predict(house[None], verbose=0)  # made
+    house = np.ones([9], np.float32)
+    _houses.predict(house[None], verbose=0)  # made
 
 
 # -- in_class: a game player that asks its network for each move

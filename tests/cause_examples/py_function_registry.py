@@ -16,17 +16,21 @@ def module_level():
         tf.py_function(lambda x, row=row: np.median(x.numpy()[row]), [marks], tf.float64)  # made
 
 
-# -- in_class: a reader that makes a dataset of its generator in each pass
+# -- in_class: a reader that makes a dataset of a generator over each page it is given
 class Reader:
     def __init__(self):
-        self.lines = [np.full([50], n, np.float32) for n in range(4)]
+        self.pages = 0
+        self.totals = []
 
-    def generate(self):
-        yield from self.lines
+    def read(self):
+        self.pages += 1
+        page = np.full([4, 2000], self.pages, np.float32)
 
-    def passes(self):
-        data = tf.data.Dataset.from_generator(self.generate, output_signature=tf.TensorSpec([50]))  # made
-        return [float(tf.reduce_sum(line)) for line in data]  # made
+        def lines():
+            yield from page
+
+        data = tf.data.Dataset.from_generator(lines, output_signature=tf.TensorSpec([2000]))  # made
+        self.totals.append(sum(float(tf.reduce_sum(line)) for line in data))  # made
 
 
 _reader = None
@@ -35,14 +39,17 @@ _reader = None
 def in_class():
     global _reader
     _reader = _reader or Reader()
-    _reader.passes()
+    _reader.read()
 
 
-# -- in_closure: numpy_function inside a map that is made anew
+# -- in_closure: numpy_function inside a map that is made anew, with the table of the request
 def make_decoder():
-    table = np.arange(2000.0)
+    requests = 0
 
     def decode(ids):
+        nonlocal requests
+        requests += 1
+        table = np.linspace(0, requests, 4000)
         lookup = tf.data.Dataset.from_tensor_slices(ids).map(
             lambda n: tf.numpy_function(lambda k: table[k], [n], tf.float64)  # made
         )
@@ -60,16 +67,20 @@ def in_closure():
 
 # -- in_callback: an evaluation hook that hands a PyDataset to the model
 class Slides(keras.utils.PyDataset):
+    def __init__(self, stain):
+        super().__init__()
+        self.pictures = np.full([2, 3, 1500], stain, np.float32)
+
     def __len__(self):
         return 2
 
     def __getitem__(self, index):
-        return np.full([3, 4], index, np.float32), np.ones([3, 1], np.float32)
+        return self.pictures[index], np.ones([3, 1], np.float32)
 
 
 class EvaluateSlides(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
-        self.model.evaluate(Slides(), verbose=0)  # made
+        self.model.evaluate(Slides(stain=epoch), verbose=0)  # made
 
 
 _epochs = None
@@ -78,7 +89,7 @@ _epochs = None
 def in_callback(i):
     global _epochs
     if _epochs is None:
-        net = keras.Sequential([keras.Input([4]), keras.layers.Dense(1)])
+        net = keras.Sequential([keras.Input([1500]), keras.layers.Dense(1)])
         net.compile(loss="mse")
         _epochs = keras.callbacks.CallbackList([EvaluateSlides()], model=net)
     _epochs.on_epoch_end(i)
