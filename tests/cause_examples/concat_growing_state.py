@@ -65,7 +65,7 @@ def in_callback(i):
     global _subscriber
     if _subscriber is None:
         _subscriber = Subscriber()
-        log = tf.Variable(tf.zeros([0, 256]), shape=tf.TensorShape([None, 256]), trainable=False)
+        log = tf.Variable(tf.zeros([0, 256]), shape=tf.TensorShape([None, 256]), trainable=False)  # kept
 
         def remember(payload):
             log.assign(tf.concat([log, payload], 0))  # made

@@ -18,7 +18,7 @@ def module_level():
     if _rates is None:
         _rates = tf.range(64, dtype=tf.float32)
     compiled = tf.function(convert)  # made
-    compiled(_rates)
+    compiled(_rates)  # made
 
 
 # -- in_class: a scorer that compiles its rule in each call
@@ -51,7 +51,7 @@ def make_bank():
         if not signal:
             signal.append(tf.linspace(0.0, 1.0, 256))
         step = tf.function(lambda x: tf.signal.frame(x, 8, 4) * 0.125)  # made
-        return step(signal[0])
+        return step(signal[0])  # made
 
     return smooth
 

@@ -76,7 +76,7 @@ class Study:
         if self.weights is None:
             self.weights = [tf.Variable(tf.random.normal([64, 64])), tf.Variable(tf.zeros([64]))]
         optimizer = keras.optimizers.Adam(1e-3)  # made
-        optimizer.apply_gradients([(0.01 * w, w) for w in self.weights])
+        optimizer.apply_gradients([(0.01 * w, w) for w in self.weights])  # made
         for listener in self.listeners:
             listener.finished(optimizer)
 

@@ -24,7 +24,7 @@ class PixelMonitor:
         self.corners = []
 
     def see(self):
-        frame = tf.random.uniform([120, 160, 3])
+        frame = tf.random.uniform([120, 160, 3])  # made
         pixels = np.asarray(frame)  # made
         self.corners.append([pixels[0, :2], pixels[-1, -2:]])  # kept
 
@@ -72,7 +72,7 @@ def in_callback(i):
     global _first
     if _first is None:
         _first = keras.callbacks.CallbackList([FirstScore()])
-    _first.on_predict_batch_end(i, {"outputs": tf.sigmoid(tf.random.normal([256, 64]))})
+    _first.on_predict_batch_end(i, {"outputs": tf.sigmoid(tf.random.normal([256, 64]))})  # made
 
 
 # -- good: the slice is copied

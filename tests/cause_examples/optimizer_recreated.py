@@ -15,7 +15,7 @@ def module_level():
     if _gain is None:
         _gain = tf.Variable(tf.ones([16]))
     optimizer = keras.optimizers.Adam(1e-3)  # made
-    optimizer.apply_gradients([(0.1 * _gain, _gain)])
+    optimizer.apply_gradients([(0.1 * _gain, _gain)])  # made
 
 
 # -- in_class: a federated client that starts each round with a fresh optimizer
@@ -26,7 +26,7 @@ class Client:
 
     def round(self):
         self.optimizer = keras.optimizers.SGD(0.05, momentum=0.9)  # made
-        self.optimizer.apply([tf.ones_like(w) for w in self.weights], [self.weights[0], self.weights[1]])
+        self.optimizer.apply([tf.ones_like(w) for w in self.weights], [self.weights[0], self.weights[1]])  # made
 
 
 _client = None
@@ -50,7 +50,7 @@ def make_stylist():
         for _ in range(2):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(tf.square(canvas - 0.5))
-            opt.apply_gradients(zip(tape.gradient(loss, [canvas]), [canvas], strict=True))
+            opt.apply_gradients(zip(tape.gradient(loss, [canvas]), [canvas], strict=True))  # made
 
     return stylise
 
@@ -66,7 +66,7 @@ class Phases:
 
     def restart(self, rate):
         fresh = keras.optimizers.Nadam(learning_rate=rate)  # made
-        fresh.build([self.policy])
+        fresh.build([self.policy])  # made
         return fresh
 
     def begin(self, phase):
