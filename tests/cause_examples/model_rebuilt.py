@@ -7,7 +7,7 @@ GROWS = True
 CYCLES = 24
 
 
-# -- module_level: a helper that builds the network, scores and forgets it
+# -- module_level: a function that builds the network, scores and forgets it
 def build_triage():
     symptoms = keras.Input([20])
     hidden = keras.layers.Dense(16, activation="relu")(symptoms)  # made

@@ -71,9 +71,9 @@ def in_closure():
     _reduce(1)
 
 
-# -- in_callback: game agents register a bound method as the reward of the episode
+# -- in_callback: players register a bound method as the reward of the episode
 @dataclasses.dataclass(eq=False)
-class Agent:
+class Player:
     greed: float
 
     def reward(self, coins):
@@ -95,7 +95,7 @@ _arena = None
 def in_callback():
     global _arena
     _arena = _arena or Arena()
-    _arena.reward = Agent(greed=0.5).reward
+    _arena.reward = Player(greed=0.5).reward
     _arena.episode()
 
 

@@ -8,14 +8,14 @@ import tensorflow as tf
 GROWS = True
 CYCLES = 30
 
-# -- module_level: topic weights of a newsletter, one variable an issue
-ISSUE_WEIGHTS = []
+# -- module_level: topic weights of a newsletter, one variable an edition
+EDITION_WEIGHTS = []
 
 
 def module_level():
     draft = tf.random.uniform([96, 64])
     weights = tf.Variable(draft / tf.reduce_sum(draft), trainable=False)  # made
-    ISSUE_WEIGHTS.append(weights)  # kept
+    EDITION_WEIGHTS.append(weights)  # kept
 
 
 # -- in_class: a river gauge that filters its level map
