@@ -5,9 +5,7 @@ function that one line of a long-lived frame calls again and again; Keras fits, 
 program's own `tf.function`s; a loop's line (Python 3.12 and later); calls of Keras' `train_on_batch`, `predict` and
 `evaluate`; seconds. When a better source shows later, `set_ticks` is called again and the count restarts.
 
-A sampler thread reads the stacks each 5 ms, and nothing else, until the function is found. A frame it has seen carries
-a mark in `f_trace` (which Python reads only while a debugger traces): frame addresses are reused from call to call,
-marks are not, so an unmarked frame under a marked one is a new call. The mark dies with its frame.
+A sampler thread reads the stacks (`stacks`) each 5 ms, and nothing else, until the function is found.
 """
 
 from __future__ import annotations
@@ -16,12 +14,10 @@ import _thread
 import inspect
 import os
 import sys
-import sysconfig
 import time
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tenure.explain.counting import (
@@ -31,9 +27,9 @@ from tenure.explain.counting import (
     countable,
     functions_of,
     functions_of_by_heap,
-    is_trampoline,
 )
-from tenure.observe.sources import absolute
+from tenure.explain.mainthread import MainThread
+from tenure.explain.stacks import Candidate, Stacks, is_users, module_name
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
@@ -45,7 +41,6 @@ CALM_FOR = 60.0  # then the sampler ends
 ENOUGH_INNER = 40  # turns of an inner cycle that give a verdict on their own ...
 MANY_OUTER = 5  # ... so that an outer cycle replaces it only when it turns more than a few times
 SECONDS_AFTER = 3.0  # without any cycle, ticks are seconds from here on
-LINE_AFTER, LINE_TURNS = 0.5, 8  # a loop's line is taken when no function has shown up beside it
 
 HOT_CALLS, HOT_SECONDS = 5_000, 50e-6  # a function called so often at such a pace is no cycle, and counting it is dear
 _MOST_RELAUNCHES = 20
@@ -58,6 +53,8 @@ EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, LIBRARY_CALL, SECOND, NONE = 8
 
 # Bound now: tests of programs replace time.sleep and time.monotonic, and the sampler must not spin then.
 _monotonic, _sleep = time.monotonic, time.sleep
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _current: TickSource | None = None
 
@@ -77,34 +74,6 @@ class Listener(Protocol):
     def tick(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A function seen called again from one line of a frame that stays, or (without a function) that line itself."""
-
-    code: types.CodeType | None
-    namespace: dict[str, Any]
-    name: str
-    calls: int
-    depth: int
-    main: bool
-    parent: weakref.ref[_Mark]
-    parent_code: types.CodeType
-    line: int
-
-
-class _Mark:
-    """Sits in `f_trace` of one seen frame; counts the distinct calls seen from each place in it. Holds no frame."""
-
-    __slots__ = ("__weakref__", "calls", "first")
-
-    def __init__(self, now: float) -> None:
-        self.calls: dict[tuple[int, int], int] = {}
-        self.first = now
-
-    def __call__(self, frame: types.FrameType, event: str, arg: object) -> None:
-        """What a debugger that starts later finds as this frame's trace function: nothing happens."""
-
-
 class TickSource:
     """Watches for the program's cycle between `start` and `stop`; `describe` says which it is."""
 
@@ -119,10 +88,9 @@ class TickSource:
         self._announced = False
         self._beats = 0
         self._counter: FunctionCounter | LineCounter | None = None
-        self._candidate: _Candidate | None = None
-        self._refused: set[types.CodeType] = set()
-        self._unseen = 0
-        self._pending: _Candidate | None = None
+        self._candidate: Candidate | None = None
+        self._stacks = Stacks(own)
+        self._pending: Candidate | None = None
         self._busy = _thread.allocate_lock()
         self._started = self._last_found = self._beaten = 0.0
         self._over = True
@@ -134,11 +102,8 @@ class TickSource:
         self._unhook_functions: Callable[[], None] | None = None
         self._compiled: dict[tuple[str, int], tuple[int, float]] = {}
         self._taken: tuple[str, int] | None = None
-        self._posted = False
         self._kinds: dict[str, int] = {}
-        self._idle_looks = 0
-        self._post = _pending_call(self._on_main)
-        self._jobs: list[Callable[[types.FrameType | None], None]] = []
+        self._main_thread = MainThread(lambda: not self._over)
         self._next_second = 0.0
         self._relaunches = 0
 
@@ -264,7 +229,7 @@ class TickSource:
             if site == self._taken:
                 self._beat(NAMED)
             return
-        if site is None or _kind_of(site[0], self._own) != _USER:
+        if site is None or not is_users(site[0], self._own):
             return
         if self._rank == COMPILED:
             if self._taken == site:
@@ -295,7 +260,7 @@ class TickSource:
         unit: str,
         function: str | None,
         counter: FunctionCounter | LineCounter | None,
-        candidate: _Candidate | None,
+        candidate: Candidate | None,
     ) -> None:
         if rank > COMPILED:
             self._leave_functions()  # from here on a call of a tf.function costs nothing more
@@ -304,7 +269,8 @@ class TickSource:
             old.remove()
         self._rank, self._unit, self._function, self._candidate = rank, unit, function, candidate
         self._announced = False
-        self._beats = self._unseen = 0
+        self._beats = self._stacks.unseen = 0
+        self._stacks.current = None if candidate is None else candidate.code
         self._last_found = self._beaten = _monotonic()
 
     def _beat(self, rank: int) -> None:
@@ -357,17 +323,19 @@ class TickSource:
 
     def _forked_one(self) -> None:
         # 3.13 counts the threads after this hook has run, so the sampler comes back only when `os.fork` has returned
-        if self._post is None or sys.version_info < (3, 13):
+        if not self._main_thread.reachable or sys.version_info < (3, 13):
             self._launch_sampler()
         elif not self._over and sys.getprofile() is None and sys.gettrace() is None:
-            self._ask_main(self._relaunch)  # under a profiler the call would come back to this very place for ever
+            self._main_thread.ask(
+                self._relaunch
+            )  # under a profiler the call would come back to this very place for ever
 
     def _relaunch(self, frame: types.FrameType | None) -> None:
         if frame is not None and frame.f_code.co_filename.startswith(_HERE):
             # Still in a hook of ours. Under a profiler the interpreter comes back to this very place for ever.
             self._relaunches += 1
             if self._relaunches < _MOST_RELAUNCHES:
-                self._jobs.append(self._relaunch)
+                self._main_thread.again(self._relaunch)
         else:
             self._relaunches = 0
             self._launch_sampler()
@@ -393,7 +361,10 @@ class TickSource:
                         if self._find_named():
                             return
                         continue
-                    self._look(me)
+                    now = _monotonic()
+                    best = self._stacks.look(self._main, me, now, now - self._last_found)
+                    if best is not None:
+                        self._consider(best, now)
                 except Exception as error:
                     self.missing.append(Missing("the program's cycle", f"{type(error).__name__}: {error}"))
                     return
@@ -409,116 +380,21 @@ class TickSource:
                 else:
                     pause = SEARCH_SECONDS
                 if self._rank <= SECOND and now - self._started > SECONDS_AFTER and now >= self._next_second:
-                    self._ask_main(self._second)
+                    self._main_thread.ask(self._second)
         finally:
             ended.release()
 
     def _stopping(self) -> bool:
         return self._halt or self._over or self._rank == EXPLICIT
 
-    def _look(self, me: int) -> None:
-        now = _monotonic()
-        frames = sys._current_frames()
-        try:
-            best, idle = self._candidate_of(frames.get(self._main), True, now)
-            self._idle_looks = self._idle_looks + 1 if idle else 0
-            if best is None and self._idle_looks > 20:  # the main thread waits for others: the cycle is theirs
-                for thread, frame in frames.items():
-                    if thread not in (me, self._main):
-                        best, _ = self._candidate_of(frame, False, now)
-                        if best is not None:
-                            break
-        finally:
-            frames.clear()
-        if best is not None:
-            self._consider(best, now)
-
-    def _candidate_of(self, top: types.FrameType | None, main: bool, now: float) -> tuple[_Candidate | None, bool]:
-        """The outermost repeated call on one thread's stack, and whether the thread is in the standard library only."""
-        if top is None:
-            return None, False
-        stack: list[types.FrameType] = []
-        frame: types.FrameType | None = top
-        while frame is not None:
-            stack.append(frame)
-            frame = frame.f_back
-        stack.reverse()
-        kinds = [_kind_of(f.f_code.co_filename, self._own) for f in stack]
-        users = [i for i, f in enumerate(stack) if i and kinds[i] == _USER and not is_trampoline(f.f_code)]
-        idle = kinds[-1] == _STANDARD and _FRAMEWORK not in kinds
-        found: _Candidate | None = None
-        parent, parent_index = stack[0], 0
-        self._mark(parent, now)
-        for depth, index in enumerate(users):
-            frame = stack[index]
-            code = frame.f_code
-            calls = self._count(parent, frame, now)
-            fresh = self._fresh
-            if (
-                found is None
-                and calls >= 2
-                and countable(code)
-                and code not in self._refused
-                and _FRAMEWORK not in kinds[parent_index + 1 : index]  # a callback of Keras', a function being traced
-                and sum(f.f_code is code for f in stack) == 1  # else it is a recursion, whose outermost call may be one
-            ):
-                found = self._make(frame, parent, calls, depth, main)
-            current = self._candidate
-            if fresh and current is not None and code is current.code:
-                self._unseen += 1
-            parent, parent_index = frame, index
-        if found is None and users and parent_index + 1 < len(stack):
-            # the library frame below the user's innermost one tells the turns of a loop that calls no user function
-            calls = self._count(parent, stack[parent_index + 1], now)
-            if calls >= LINE_TURNS and now - self._last_found > LINE_AFTER:
-                found = self._make(None, parent, calls, len(users), main)
-        return found, idle
-
-    _fresh = False
-
-    def _count(self, parent: types.FrameType, frame: types.FrameType, now: float) -> int:
-        """The distinct calls of this code seen from this place of this parent frame. Sets `_fresh`: a new call."""
-        mark, self._fresh = self._mark(frame, now)
-        above, _ = self._mark(parent, now)
-        if mark is None or above is None:
-            return 0
-        place = (parent.f_lasti, id(frame.f_code))
-        calls = above.calls[place] = above.calls.get(place, 0) + self._fresh
-        return calls
-
-    @staticmethod
-    def _mark(frame: types.FrameType, now: float) -> tuple[_Mark | None, bool]:
-        mark = frame.f_trace
-        if mark is None:
-            made = _Mark(now)
-            frame.f_trace = made
-            return made, True
-        return (mark, False) if is_a(mark, _Mark) else (None, False)  # a debugger's frame is left alone
-
-    def _make(
-        self, frame: types.FrameType | None, parent: types.FrameType, calls: int, depth: int, main: bool
-    ) -> _Candidate:
-        mark = parent.f_trace
-        assert isinstance(mark, _Mark)
-        owner = frame or parent
-        return _Candidate(
-            code=None if frame is None else frame.f_code,
-            namespace=owner.f_globals,
-            name=_name_of(owner),
-            calls=calls,
-            depth=depth,
-            main=main,
-            parent=weakref.ref(mark),
-            parent_code=parent.f_code,
-            line=parent.f_lineno,
-        )
-
     # --- taking a candidate --------------------------------------------------------------------------------------
 
-    def _consider(self, new: _Candidate, now: float) -> None:
+    def _consider(self, new: Candidate, now: float) -> None:
         current = self._candidate
         if current is not None and current.code is new.code and new.code is not None:
-            if self._unseen >= 4 and self._beats == 0:  # calls pass by the counter: a new function object each time
+            if (
+                self._stacks.unseen >= 4 and self._beats == 0
+            ):  # calls pass by the counter: a new function object each time
                 self._refuse(new.code)
             return
         if self._rank > FUNCTION or self._pending is not None:
@@ -536,29 +412,29 @@ class TickSource:
         functions = functions_of(new.code, new.namespace)
         if functions:
             self._take_function(new, functions)
-        elif new.main:
+        elif new.main and self._main_thread.reachable:
             self._pending = new
-            self._ask_main(self._resolve_on_main)
+            self._main_thread.ask(self._resolve_on_main)
 
     def _silent(self, now: float) -> bool:
         """True when the cycle, whose loop has ended, was short or has been quiet for half as long as it turned."""
         return self._beats < 10 or now - self._beaten > max(2.0, 0.5 * (self._beaten - self._last_found))
 
-    def _take_function(self, new: _Candidate, functions: list[types.FunctionType]) -> None:
+    def _take_function(self, new: Candidate, functions: list[types.FunctionType]) -> None:
         counter = FunctionCounter(functions[:8], lambda: self._beat(FUNCTION))
         self._take(FUNCTION, "call", new.name, counter, new)
 
-    def _take_line(self, new: _Candidate) -> None:
+    def _take_line(self, new: Candidate) -> None:
         rank = LINE if new.code is None else FUNCTION
         counter = LineCounter(new.parent_code, new.line, lambda: self._beat(rank))
         if counter.installed:
             self._take(rank, "call" if new.code else "step", new.name, counter, new)
         elif new.code is not None:
-            self._refused.add(new.code)
+            self._stacks.refused.add(new.code)
 
     def _refuse(self, code: types.CodeType) -> None:
         refused = self._candidate
-        self._refused.add(code)
+        self._stacks.refused.add(code)
         self._take(NONE, "tick", None, None, None)
         if refused is not None and can_count_lines() and refused.parent() is not None:
             self._take_line(refused)
@@ -566,10 +442,10 @@ class TickSource:
     def _value_named(self) -> tuple[types.ModuleType | None, Any]:
         """The module and the function of `--tick`, as far as they are there now."""
         assert self._named is not None
-        module_name, _, path = self._named.partition(":")
+        name, _, path = self._named.partition(":")
         main = sys.modules.get("__main__")
-        module = sys.modules.get(module_name)
-        if module is None and main is not None and module_name == _module_name(vars(main)):
+        module = sys.modules.get(name)
+        if module is None and main is not None and name == module_name(vars(main)):
             module = main
         value: Any = module
         for part in path.split("."):
@@ -583,7 +459,7 @@ class TickSource:
         module, value = self._value_named()
         if module is None or self._named is None:
             return False
-        name = f"{_module_name(vars(module))}.{self._named.partition(':')[2]}"
+        name = f"{module_name(vars(module))}.{self._named.partition(':')[2]}"
         if is_a(value, types.FunctionType) and countable(value.__code__):
             self._take(NAMED, "call", name, FunctionCounter([value], lambda: self._beat(NAMED)), None)
             return True
@@ -599,32 +475,6 @@ class TickSource:
 
     # --- work for the main thread --------------------------------------------------------------------------------
 
-    def _ask_main(self, job: Callable[[types.FrameType | None], None]) -> None:
-        if self._post is None:
-            self._pending = None
-            return
-        if job not in self._jobs:
-            self._jobs.append(job)
-        if not self._posted:  # one at a time: CPython keeps room for 32 and others may need it
-            self._posted = True
-            if not self._post():
-                self._posted = False
-
-    def _on_main(self) -> None:
-        """Runs between two instructions of the main thread."""
-        self._posted = False
-        jobs, self._jobs = self._jobs, []
-        if self._over or os.getpid() != self._pid:
-            return
-        try:
-            interrupted = sys._getframe(2)  # 1 is the callback
-        except ValueError:
-            interrupted = None
-        for job in jobs:
-            job(interrupted)
-        if self._jobs and not self._posted and self._post is not None:
-            self._posted = self._post()
-
     def _resolve_on_main(self, frame: types.FrameType | None) -> None:
         new, self._pending = self._pending, None
         if new is not None and new.code is not None:
@@ -634,11 +484,11 @@ class TickSource:
             elif can_count_lines():
                 self._take_line(new)
             else:
-                self._refused.add(new.code)
+                self._stacks.refused.add(new.code)
 
     def _second(self, frame: types.FrameType | None) -> None:
         # Only between two instructions of the user's own code: there no lock of TensorFlow's is held by this thread.
-        if frame is None or _kind_of(frame.f_code.co_filename, self._own) != _USER or self._rank > SECOND:
+        if frame is None or not is_users(frame.f_code.co_filename, self._own) or self._rank > SECOND:
             return
         self._next_second = _monotonic() + 1
         if self._rank < SECOND:
@@ -656,86 +506,3 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
             alive()
 
     return call
-
-
-def _pending_call(run: Callable[[], None]) -> Callable[[], bool] | None:
-    """Asks CPython to call `run` on the main thread soon, without a signal; None where that can't be had."""
-    try:
-        import ctypes
-
-        add = ctypes.pythonapi.Py_AddPendingCall
-    except (ImportError, AttributeError):
-        return None
-
-    def on_main(_: object) -> int:
-        try:
-            run()
-        except KeyboardInterrupt:
-            _thread.interrupt_main()  # Ctrl-C hit us instead of the program: pass it on
-        except Exception as error:  # nothing of ours may surface in the program
-            failures.append(repr(error)[:200])
-            del failures[:-4]
-        return 0
-
-    failures: list[str] = []
-    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(on_main)
-
-    def post() -> bool:
-        return bool(add(callback, None) == 0)
-
-    return post
-
-
-# --- whose file is it ----------------------------------------------------------------------------------------
-
-_USER, _STANDARD, _FRAMEWORK, _LIBRARY = "user", "standard library", "framework", "library"
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STDLIB = tuple(
-    {os.path.join(p, "") for n in ("stdlib", "platstdlib") if (p := sysconfig.get_paths().get(n))}
-    | {os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")}
-)
-_kinds: dict[tuple[str, tuple[str, ...]], str] = {}
-
-
-def _kind_of(file: str, own: tuple[str, ...]) -> str:
-    key = (file, own)
-    kind = _kinds.get(key)
-    if kind is None:
-        kind = _kinds[key] = _classify(file, own)
-    return kind
-
-
-def _classify(file: str, own: tuple[str, ...]) -> str:
-    path = absolute(file) if not file.startswith("<") else file
-    if path.startswith(_HERE):
-        return _LIBRARY
-    if os.path.basename(path).startswith("__autograph_generated_file"):
-        return _FRAMEWORK
-    if any(path.startswith(folder) for folder in own):
-        return _USER
-    if file.startswith("<"):
-        return _STANDARD
-    parts = path.split(os.sep)
-    if "site-packages" in parts or "dist-packages" in parts:
-        folders = {"tensorflow", "keras", "tf_keras", "tensorflow_probability", "tensorflow_datasets"}
-        return _FRAMEWORK if folders.intersection(parts) else _LIBRARY
-    return _STANDARD if path.startswith(_STDLIB) else _USER
-
-
-def _name_of(frame: types.FrameType) -> str:
-    """`case.cycle`: the module by its file stem where it is the program's own, and the function."""
-    code = frame.f_code
-    function = str(getattr(code, "co_qualname", code.co_name))  # 3.10 has no qualified names
-    function = function.replace("<locals>.", "")
-    module = _module_name(frame.f_globals)
-    return module if function == "<module>" else f"{module}.{function}"
-
-
-def _module_name(namespace: dict[str, Any]) -> str:
-    name = str(namespace.get("__name__", "?"))
-    if name != "__main__":
-        return name
-    spec = namespace.get("__spec__")
-    if spec is not None and getattr(spec, "name", None):
-        return str(spec.name).removesuffix(".__main__")
-    return os.path.splitext(os.path.basename(str(namespace.get("__file__", name))))[0]
