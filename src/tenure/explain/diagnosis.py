@@ -183,6 +183,12 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         draft.spread = wider((0.0, 0.0), native, rest)
         draft.evidence.append(cache.reason)
         return [draft]
+    if evidence.jit_functions:
+        compiled = evidence.jit_functions[0]
+        draft = Draft("xla-compilation-cache", rest, 0.0, 0.0, compiled.birth, compiled.holder, slowing=native.slowing)
+        draft.spread = wider((0.0, 0.0), native, rest)
+        draft.evidence.append(f"{compiled.name} is compiled for each new shape, and its traces do not multiply")
+        return [draft]
     top = max((s for s in evidence.ops if s.new_keys_per_tick >= 0.5), key=lambda s: s.new_keys_per_tick, default=None)
     draft = Draft("unattributed-growth", rest, 0.0, 0.0, top.birth if top else None, None, slowing=native.slowing)
     draft.spread = wider((0.0, 0.0), native, rest)

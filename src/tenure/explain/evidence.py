@@ -12,6 +12,7 @@ __all__ = [
     "Evidence",
     "Garbage",
     "GrowingGraph",
+    "JitFunction",
     "Made",
     "Native",
     "OpSite",
@@ -112,6 +113,15 @@ class CachingDataset:
 
 
 @dataclass(frozen=True, slots=True)
+class JitFunction:
+    """A live function that XLA compiles anew for each shape, without a new trace."""
+
+    name: str
+    birth: Birth | None
+    holder: Holder | None
+
+
+@dataclass(frozen=True, slots=True)
 class GrowingGraph:
     """A graph-mode graph to which ops are added each tick."""
 
@@ -148,6 +158,7 @@ class Evidence:
     tapes: tuple[OpenTape, ...] = ()
     datasets: tuple[CachingDataset, ...] = ()
     graphs: tuple[GrowingGraph, ...] = ()
+    jit_functions: tuple[JitFunction, ...] = ()
     garbage: Garbage | None = None
     held_tensor_bytes_per_tick: float = 0.0
     held_tensors_per_tick: float = 0.0

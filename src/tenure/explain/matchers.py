@@ -107,12 +107,12 @@ def _cause_of(p: Population) -> str:
     return "unattributed-growth"
 
 
-def _retrace(kind: str | None) -> Callable[[Population], bool]:
-    def test(p: Population) -> bool:
-        holds_traces = p.kinds.get("trace", 0) > 0 or p.kinds.get("graph", 0) > 0
-        return "function" in p.through and holds_traces and p.changed_kind == kind
+def _holds_traces(p: Population) -> bool:
+    return p.kinds.get("trace", 0) > 0 or p.kinds.get("graph", 0) > 0
 
-    return test
+
+def _retrace(kind: str | None) -> Callable[[Population], bool]:
+    return lambda p: "function" in p.through and _holds_traces(p) and p.changed_kind == kind
 
 
 def _has(*kinds: str) -> Callable[[Population], bool]:
@@ -126,6 +126,7 @@ _MATCHERS: tuple[tuple[Callable[[Population], bool], str], ...] = (
     (lambda p: p.tier == 2 and "Python functions" in p.root, "py-function-registry"),
     (lambda p: "exception" in p.through, "exception-kept"),
     (lambda p: "lru-cache" in p.through, "cache-on-method"),
+    (lambda p: "jit-function" in p.through and _holds_traces(p), "xla-compilation-cache"),
     (_retrace("python-value"), "retrace-python-value"),
     (_retrace("shape"), "retrace-new-shape"),
     (_retrace("dtype"), "retrace-new-shape"),
@@ -153,6 +154,8 @@ _MATCHERS: tuple[tuple[Callable[[Population], bool], str], ...] = (
 
 
 def _also(cause: str, p: Population, evidence: Evidence) -> list[str]:
+    if cause == "xla-compilation-cache":
+        return [next(name for test, name in _MATCHERS if name.startswith("retrace-") and test(p))]
     if cause != "gradient-registry":
         return []
     made = {m.kind for m in evidence.made if m.per_tick >= 0.5}
@@ -334,7 +337,9 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
             f"{counted(site.new_keys_per_tick, f'new {site.op} kernel')} {a_unit(evidence.ticks.unit)} from this line"
         )
     made_each_tick = {m.kind for m in evidence.made if m.per_tick >= 0.5}
-    if cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
+    if cause == "eager-kernel-cache" and "model" in made_each_tick:
+        draft.also.append("model-refitted" if "fit" in made_each_tick else "model-rebuilt")
+    elif cause == "eager-kernel-cache" and "optimizer" in made_each_tick:
         draft.also.append("optimizer-recreated")
     if cause == "eager-kernel-cache" and "lookup-table" in made_each_tick:
         draft.cause, draft.also = "lookup-table-recreated", [cause]

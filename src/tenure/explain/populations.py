@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import sys
+import types
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -225,10 +226,12 @@ def describe(
     census: Look,
     site_of: Callable[[object], Birth | None],
     cut: Sequence[object] = (),
+    lines: Collection[tuple[str, int]] = (),
 ) -> tuple[Population, ...]:
     """Each top as a population: what comes with it, who holds it, where it was made, which argument changed.
 
-    One more walk, on the main thread, for samples of each; `site_of` tells where an object was made.
+    One more walk, on the main thread, for samples of each; `site_of` tells where an object was made,
+    `lines` (file and number) are those that make something each tick: an object made elsewhere is an older one.
     """
     if not tops:
         return ()
@@ -236,7 +239,7 @@ def describe(
     wanted = {key: _SAMPLES for top in tops for key in (top.family[-_MOST_MEMBERS:] or (top.key,))}
     detail = look(snapshots[-1].tick, cut, select=known, groups=wanted, paths=True)
     try:
-        return tuple(_population(top, snapshots, detail, known, site_of) for top in tops)
+        return tuple(_population(top, snapshots, detail, known, site_of, lines) for top in tops)
     finally:
         del detail
 
@@ -247,6 +250,7 @@ def _population(
     detail: Look,
     known: Mapping[str, tuple[type, ...]],
     site_of: Callable[[object], Birth | None],
+    lines: Collection[tuple[str, int]],
 ) -> Population:
     tree = detail.tree
     place = np.flatnonzero(tree.keys == np.uint64(top.key))
@@ -277,7 +281,9 @@ def _population(
     function, changed, changed_kind = _retraced(chosen)
     inside = {id(found.obj) for found in samples}
     near = members if len(inside) == len(every) else [f for f in members if id(f.obj) in inside]
-    born = _birth(near, samples, known, site_of) or (_graph_line(chosen, known) if "graph-v1" in through else None)
+    born = _birth(near, samples, known, site_of, lines) or (
+        _graph_line(chosen, known) if "graph-v1" in through else None
+    )
     viewed, kept = _views(samples, members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
@@ -405,8 +411,22 @@ def _through(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]
     """The kinds of the objects on the way to the newest sample, from its root on."""
     if not samples:
         return ()
-    on_path = (_kind(obj, known) for obj in samples[-1].path)
-    return tuple(kind for kind in on_path if kind is not None)
+    path = samples[-1].path
+    found = [kind for kind in (_kind(obj, known) for obj in path) if kind is not None]
+    if any(_memoises(*path[place : place + 4]) for place in range(len(path) - 3)):
+        found.append("lru-cache")
+    if "function" in found:
+        from tenure.probes.tf import functions
+
+        if any(functions.jit_compiled(obj) for obj in path if functions.is_function(obj)):
+            found.append("jit-function")
+    return tuple(found)
+
+
+def _memoises(function: object, closure: object, cell: object, results: object) -> bool:
+    """Whether this is a decorated function (`functools.wraps`) with a dict of results in its closure."""
+    wrapper = is_a(function, types.FunctionType) and "__wrapped__" in vars(function)
+    return wrapper and type(closure) is tuple and type(cell) is types.CellType and type(results) is dict
 
 
 def _retraced(samples: Sequence[heap.Found]) -> tuple[str | None, Changed | None, str | None]:
@@ -463,6 +483,7 @@ def _birth(
     samples: Sequence[heap.Found],
     known: Mapping[str, tuple[type, ...]],
     site_of: Callable[[object], Birth | None],
+    lines: Collection[tuple[str, int]],
 ) -> Birth | None:
     """The line that makes most of what grew: of the newest objects, those of the most telling kind."""
     by_kind: dict[str, Counter[Birth]] = {}
@@ -475,7 +496,8 @@ def _birth(
             by_kind.setdefault(kind, Counter())[born] += 1
     for kind in _TELLING:
         if by_kind.get(kind):
-            return by_kind[kind].most_common(1)[0][0]
+            counts = by_kind[kind]
+            return max(counts, key=lambda birth: ((birth.file, birth.line) in lines, counts[birth]))
     for found in reversed(samples):
         born = site_of(found.obj)
         if born is not None:

@@ -219,7 +219,7 @@ class RunWatching(Watching):
         looked = self._look(tick)
         used = [*(s for s in self._used() if s.tick < tick), looked.snapshot]
         tops = populations.growing(used, looked.tree)
-        found = populations.describe(tops, used, looked, self._site_of, self._cut())
+        found = populations.describe(tops, used, looked, self._site_of, self._cut(), self._witnesses.lines)
         watched = max(self._explain_ticks - 1, 1)
         self._guard(
             lambda: self._witnesses.gather(self._births, watched, tick, self._cut()), "tapes, datasets and graphs"

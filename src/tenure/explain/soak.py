@@ -174,7 +174,7 @@ class SoakWatching(Watching):
         births = self._births
         # What grew in the windows; this tick's counts are in the tree, but the watched ops' own weight is not growth.
         tops = populations.growing(used, looked.tree)
-        self._populations = populations.describe(tops, used, looked, self._site_of, self._cut())
+        self._populations = populations.describe(tops, used, looked, self._site_of, self._cut(), self._witnesses.lines)
         off = collector_off() or gc.get_freeze_count() > 0
         self._garbage = populations.garbage(used, looked.found, self._site_of) if off else None
         watched = max(tick - self._plan.marks[-1] - 1, 1)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tenure.explain.evidence import CachingDataset, GrowingGraph, Made, OpenTape, OpSite
+from tenure.explain.evidence import CachingDataset, GrowingGraph, JitFunction, Made, OpenTape, OpSite
 from tenure.observe import retention
 from tenure.observe.births import Births
 from tenure.observe.snapshot import kinds, roots, tensorflow_loaded
@@ -33,6 +33,7 @@ class Witnesses:
         self._tapes: tuple[OpenTape, ...] = ()
         self._datasets: tuple[CachingDataset, ...] = ()
         self._graphs: tuple[GrowingGraph, ...] = ()
+        self._jit_functions: tuple[JitFunction, ...] = ()
         self._graph_ops: dict[int, tuple[int, int]] = {}
 
     def told(self) -> dict[str, Any]:
@@ -44,12 +45,19 @@ class Witnesses:
             "tapes": self._tapes,
             "datasets": self._datasets,
             "graphs": self._graphs,
+            "jit_functions": self._jit_functions,
         }
 
     def take(self, told: dict[str, Any]) -> None:
         """Takes over what another copy of the process gathered."""
         self._made, self._ops, self._scalars = told["made"], told["ops"], told["scalars"]
         self._tapes, self._datasets, self._graphs = told["tapes"], told["datasets"], told["graphs"]
+        self._jit_functions = told["jit_functions"]
+
+    @property
+    def lines(self) -> frozenset[tuple[str, int]]:
+        """Files and numbers of the lines that make something at the program's ticks."""
+        return frozenset((made.birth.file, made.birth.line) for made in self._made if made.per_tick >= 0.05)
 
     def take_made(self, births: Births, ticks: int) -> None:
         """What each line made a tick since the mark, `ticks` ticks ago."""
@@ -63,7 +71,7 @@ class Witnesses:
         if not tensorflow_loaded():
             return
         known = kinds()
-        kinds_of_witnesses: tuple[str, ...] = ("tape", "dataset", "iterator", "graph-v1")
+        kinds_of_witnesses: tuple[str, ...] = ("tape", "dataset", "iterator", "graph-v1", "function")
         wanted = {kind: known[kind] for kind in kinds_of_witnesses if kind in known}
         listed, fixed = roots()
         fixed["cut"] = [*fixed["cut"], *cut]
@@ -83,11 +91,14 @@ class Witnesses:
     def _judge(
         self, found: Sequence[heap.Found], births: Births, tick: int, wanted: dict[str, tuple[type, ...]]
     ) -> None:
-        from tenure.probes.tf import datasets, graphs, tapes
+        from tenure.probes.tf import datasets, functions, graphs, tapes
 
+        # The newest first: where several could be meant, the last one made is the likeliest.
+        found = sorted(found, key=lambda item: -births.number_of(item.obj))
         open_tapes: list[OpenTape] = []
         caches: dict[tuple[str, Birth | None], CachingDataset] = {}
         growing: list[GrowingGraph] = []
+        compiling: list[JitFunction] = []
         for item in found:
             if "tape" in wanted and is_a(item.obj, wanted["tape"]):
                 state, _ = read(partial(tapes.state, item.obj), "tape")
@@ -100,11 +111,17 @@ class Witnesses:
                 if reason is not None and item.tier < 4:
                     born = births.site_of(item.obj)
                     caches.setdefault((reason, born), CachingDataset(reason, born, _holder(item)))
+            elif functions.is_function(item.obj):
+                each_shape, _ = read(partial(functions.compiles_each_shape, item.obj), "compiled function")
+                if each_shape and item.tier < 4:
+                    name = functions.name(item.obj)
+                    compiling.append(JitFunction(name, births.site_of(item.obj), _holder(item)))
             elif graphs.is_graph(item.obj) and not graphs.is_func_graph(item.obj):
                 growing += self._graph(item, tick)
         self._tapes = tuple(open_tapes)
         self._datasets = tuple(sorted(caches.values(), key=lambda c: (c.birth is None, c.holder is None)))
         self._graphs = tuple(growing)
+        self._jit_functions = tuple(compiling)
 
     def _graph(self, item: heap.Found, tick: int) -> list[GrowingGraph]:
         from tenure.probes.tf import graphs

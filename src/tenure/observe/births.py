@@ -197,8 +197,9 @@ def _birth(site: Site) -> Birth:
 class _Known(weakref.ref[Any]):
     """A weak reference that knows where its object was made."""
 
-    __slots__ = ("key", "site")
+    __slots__ = ("key", "number", "site")
     key: int
+    number: int
     site: Site
 
 
@@ -235,6 +236,7 @@ class Births:
         self._counts: dict[tuple[str, Site], int] = {}
         self._at_mark: dict[tuple[str, Site], int] = {}
         self._known: dict[int, _Known] = {}
+        self._numbered = 0
         self._uninstall: Callable[[], None] | None = None
         self._watch: Any = None
         self._at: dict[int, _AtSite] = {}  # by id of the site: it lives for ever, and a tuple is hashed anew each time
@@ -306,6 +308,11 @@ class Births:
                 return _birth(site)
         return None
 
+    def number_of(self, thing: object) -> int:
+        """A number that is larger for what was made later; 0 for a thing whose birth is not known."""
+        known = self._known.get(id(thing))
+        return known.number if known is not None and known() is thing else 0
+
     def _made(self, kind: str, thing: object) -> None:
         site = user_site(sys._getframe(1))
         if site is None:
@@ -320,7 +327,8 @@ class Births:
                 known = _Known(thing, self._forget)
             except TypeError:  # no weak references to it: counted, not remembered
                 return
-            known.key, known.site = id(thing), site
+            self._numbered += 1
+            known.key, known.site, known.number = id(thing), site, self._numbered
             if len(self._known) >= _OBJECTS:
                 self._known.pop(next(iter(self._known)), None)
             self._known[known.key] = known

@@ -84,6 +84,17 @@ def name(function: Any) -> str:
     return str(getattr(function, "name", "") or getattr(function, "__name__", "") or "function")
 
 
+def jit_compiled(function: Any) -> bool:
+    """Whether XLA compiles the function (`jit_compile=True`): one executable for each signature, never evicted."""
+    return getattr(function, "_jit_compile", None) is True
+
+
+def compiles_each_shape(function: Any) -> bool:
+    """Whether one trace of a function that XLA compiles takes many shapes: each new one is compiled without a trace."""
+    leaves = (leaf for trace in traces(function) for leaf in trace.arguments.values())
+    return jit_compiled(function) and any("?" in (leaf.shape or "") for leaf in leaves)
+
+
 def site(function: Any) -> tuple[str, int] | None:
     """File and first line of the Python function under its decorators; None when it has no code of its own."""
     inner = getattr(function, "python_function", function)

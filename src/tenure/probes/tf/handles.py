@@ -188,7 +188,10 @@ def tensor_types() -> dict[str, tuple[type, ...]]:
             _loaded("keras.src.optimizers.base_optimizer", "BaseOptimizer"),
             _loaded("tf_keras.src.optimizers.optimizer", "_BaseOptimizer"),
         ],
-        "summary-writer": [_loaded("tensorflow.python.ops.summary_ops_v2", "_ResourceSummaryWriter")],
+        "summary-writer": [
+            _loaded("tensorflow.python.ops.summary_ops_v2", "_ResourceSummaryWriter"),
+            _loaded("tensorflow.python.summary.writer.writer", "FileWriter"),
+        ],
         "lookup-table": [_loaded("tensorflow.python.ops.lookup_ops", "LookupInterface")],
         "array": [np.ndarray],
     }

@@ -90,6 +90,7 @@ _POINTS: dict[str, tuple[_Point, ...]] = {
         _Point("session", "tensorflow.python.client.session", "BaseSession"),
         _Point("tensor-array", "tensorflow.python.ops.tensor_array_ops", "TensorArray"),
         _Point("summary-writer", "tensorflow.python.ops.summary_ops_v2", "_ResourceSummaryWriter"),
+        _Point("summary-writer", "tensorflow.python.summary.writer.writer", "FileWriter"),
         _Point("lookup-table", "tensorflow.python.ops.lookup_ops", "LookupInterface"),
         _Point(
             "strategy",
