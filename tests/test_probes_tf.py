@@ -315,3 +315,14 @@ def test_a_cleared_kernel_cache_restarts_seeded_random_ops_and_nothing_else() ->
     assert int(table.lookup(tf.constant(["a"]))[0]) == 3
     assert float(queue.dequeue()) == 1.5
     assert int(next(stream)) == 1
+
+
+def test_a_variable_whose_shape_is_open_weighs_what_it_holds_now() -> None:
+    log = tf.Variable(tf.zeros([0, 4]), shape=tf.TensorShape([None, 4]), trainable=False)
+    handle = handles.variable_handle(log)
+    assert handles.handle_bytes(handle) == 0
+    log.assign(tf.zeros([10, 4]))
+    with tf.GradientTape() as tape:
+        tape.watch(log)
+        assert handles.handle_bytes(handle) == 160
+    assert not [v for v in tape.watched_variables() if v is not log]

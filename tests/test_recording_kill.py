@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -15,14 +16,16 @@ BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "kill.py"
 
 
 @pytest.fixture(scope="module")
-def kill() -> ModuleType:
+def kill() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(BENCHMARK.parent))  # as when it is run
     spec = importlib.util.spec_from_file_location("benchmark_kill", BENCHMARK)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return module
+    yield module
+    sys.path.remove(str(BENCHMARK.parent))
 
 
 @pytest.mark.parametrize(

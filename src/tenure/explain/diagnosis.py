@@ -148,13 +148,16 @@ def _line_of_makers(cause: str, evidence: Evidence) -> Birth | None:
 
 def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
     native = evidence.native
-    if native is None or not native.stands or not native.steady:
+    if native is None or not native.stands:
         return []
     total = native.bytes_per_tick + native.python_bytes_per_tick
     rest = total - sum(d.bytes for d in drafts if d.kind == "leak")
     carriers = [d for d in drafts if d.native_weight and d.kind == "leak" and d.steady and not d.autopsied]
-    # Things with native weight that multiply are a witness of their own: half the drift of a healthy program will do.
+    # Things with native weight that multiply are a witness of their own: half the drift of a healthy program will do,
+    # and one window in which an allocator took a region does not matter.
     if rest < (NATIVE_FLOOR / 4 if carriers else NATIVE_FLOOR) or rest < 0.1 * total:
+        return []
+    if not native.steady and not carriers:
         return []
     if carriers:
         host = max(carriers, key=lambda d: (d.cause == "graph-grows-in-session-loop", d.bytes))
@@ -182,6 +185,14 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         draft = Draft("dataset-cache-unbounded", rest, 0.0, 0.0, cache.birth, cache.holder, slowing=native.slowing)
         draft.spread = wider((0.0, 0.0), native, rest)
         draft.evidence.append(cache.reason)
+        return [draft]
+    tables = [m for m in evidence.made if m.kind == "lookup-table" and m.per_tick >= 0.5]
+    if tables:
+        draft = Draft("lookup-table-recreated", rest, 0.0, tables[0].per_tick, tables[0].birth, slowing=native.slowing)
+        draft.spread = wider((0.0, 0.0), native, rest)
+        draft.evidence.append(
+            f"{counted(tables[0].per_tick, 'lookup table')} {a_unit(evidence.ticks.unit)} on this line"
+        )
         return [draft]
     if evidence.jit_functions:
         compiled = evidence.jit_functions[0]

@@ -45,6 +45,9 @@ _NATIVE_WEIGHT = (
 )
 
 
+_MOST_OF_A_SCALAR = 16 * 1024.0  # bytes: what one number may take at most, as only 64 operands of a line are looked at
+
+
 @dataclass
 class Draft:
     """A finding while its bytes are still being added up."""
@@ -306,7 +309,9 @@ def _host_of(action: str, share: float, drafts: list[Draft]) -> Draft | None:
 
 def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
     if cause == "eager-scalar-cache":
-        line = max(evidence.scalars, key=lambda m: m.per_tick, default=None)
+        # An entry takes 0.8 KB: a line that would have to make far larger ones is not the one.
+        likely = [m for m in evidence.scalars if m.per_tick * _MOST_OF_A_SCALAR >= share]
+        line = max(likely, key=lambda m: m.per_tick, default=None)
         draft = Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
         if line:
             numbers = f"{counted(line.per_tick, 'new Python number')} {a_unit(evidence.ticks.unit)}"

@@ -281,9 +281,11 @@ def _population(
     function, changed, changed_kind = _retraced(chosen)
     inside = {id(found.obj) for found in samples}
     near = members if len(inside) == len(every) else [f for f in members if id(f.obj) in inside]
-    born = _birth(near, samples, known, site_of, lines) or (
-        _graph_line(chosen, known) if "graph-v1" in through else None
-    )
+    born = _birth(near, samples, known, site_of, lines)
+    if born is None and "graph-v1" in through:
+        born = _graph_line(chosen, known)
+    if born is None and top.single and samples:  # a variable's handle: the variable knows where it was made
+        born = next((line for obj in reversed(samples[-1].path) if (line := site_of(obj)) is not None), None)
     viewed, kept = _views(samples, members, top, span)
     return Population(
         tier=int(tree.tiers[index]),
@@ -498,11 +500,8 @@ def _birth(
         if by_kind.get(kind):
             counts = by_kind[kind]
             return max(counts, key=lambda birth: ((birth.file, birth.line) in lines, counts[birth]))
-    for found in reversed(samples):
-        born = site_of(found.obj)
-        if born is not None:
-            return born
-    return None
+    others = [born for found in reversed(samples) if (born := site_of(found.obj)) is not None]
+    return next((born for born in others if (born.file, born.line) in lines), others[0] if others else None)
 
 
 def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:

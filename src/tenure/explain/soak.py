@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,8 @@ class SoakWatching(Watching):
         self._seldom: float | None = None
         self._opened: dict[int, dict[str, int]] = {}
         self._autopsy: Autopsy | None = None
+        self._frozen: int | None = None
+        self._thawed_from: int | None = None
         self._differential = True
 
     def follow(self, plan: FixedPlan) -> None:
@@ -156,7 +158,8 @@ class SoakWatching(Watching):
     def _read(self, tick: int) -> Look:
         if not collector_off():
             gc.collect()
-        looked = self._look(tick)
+        with self._thawed(tick):
+            looked = self._look(tick)
         self._witnesses.note_graph(tick)
         self._snapshots[tick] = looked.snapshot
         # Read after the walk, so that what the first one leaves (its base) is not the program's growth.
@@ -168,6 +171,21 @@ class SoakWatching(Watching):
             )
         return looked
 
+    @contextlib.contextmanager
+    def _thawed(self, tick: int) -> Iterator[None]:
+        """Where the target freezes the heap again and again, what is frozen is looked at too: garbage may be in it."""
+        before, self._frozen = self._frozen, gc.get_freeze_count()
+        if before is None or self._frozen <= before:
+            yield
+            return
+        if self._thawed_from is None:
+            self._thawed_from = tick
+        gc.unfreeze()
+        try:
+            yield
+        finally:
+            gc.freeze()
+
     def _explain(self, tick: int) -> None:
         """Names what grows while its newest objects still know their lines."""
         used, looked = self._used(), self._read(tick)
@@ -176,7 +194,9 @@ class SoakWatching(Watching):
         tops = populations.growing(used, looked.tree)
         self._populations = populations.describe(tops, used, looked, self._site_of, self._cut(), self._witnesses.lines)
         off = collector_off() or gc.get_freeze_count() > 0
-        self._garbage = populations.garbage(used, looked.found, self._site_of) if off else None
+        waiting = [s for s in used if s.tick >= (self._thawed_from or 0)]
+        if off and len(waiting) > 3:
+            self._garbage = populations.garbage(waiting, looked.found, self._site_of)
         watched = max(tick - self._plan.marks[-1] - 1, 1)
         self._guard(lambda: self._witnesses.gather(births, watched, tick, self._cut()), "tapes, datasets and graphs")
         births.explain_ops(False)

@@ -27,7 +27,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
 from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
-from tenure.observe.sources import absolute
+from tenure.observe.sources import absolute, source_path
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Birth, Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
@@ -287,8 +287,7 @@ class Watching:
         return replace(finding, birth=birth, holder=holder)
 
     def _relative_file(self, file: str) -> str:
-        full = absolute(file)
-        return full[len(self._folder) :] if full.startswith(self._folder) else file
+        return source_path(file).removeprefix(self._folder)
 
     def _growth(self, total: float, spread: tuple[float, float], confidence: float) -> Growth | None:
         used = self._used()

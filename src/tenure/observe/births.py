@@ -206,7 +206,7 @@ class _Known(weakref.ref[Any]):
 class _AtSite:
     """What is known of the ops of one line."""
 
-    __slots__ = ("last", "new", "ops", "scalars", "site", "traced")
+    __slots__ = ("last", "looked", "new", "ops", "scalars", "site", "traced")
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -215,6 +215,7 @@ class _AtSite:
         self.last: dict[str, tuple[str, ...]] = {}  # op -> its last attributes: name, value, name, value, shortened
         self.new: dict[str, _New] = {}
         self.scalars: set[int] = set()
+        self.looked = 0
 
 
 @dataclass(slots=True)
@@ -275,6 +276,7 @@ class Births:
             for at in list(self._at.values()):
                 at.new.clear()
                 at.scalars.clear()
+                at.looked = 0
             self._marked = True
 
     def missing(self) -> tuple[Missing, ...]:
@@ -409,6 +411,8 @@ class Births:
             at.traced[op] = at.traced.get(op, 0) + 1
             return
         at.ops[op] = at.ops.get(op, 0) + 1
+        if op in _TAKES_SCALARS and at.looked < _LOOKS:
+            self._look_for_scalars(at, inputs)
         for output in outputs:
             output._tenure_birth = site
         if attrs:
@@ -420,6 +424,13 @@ class Births:
                 self._note_key(at, op, attrs, key)
         elif op == _SCALAR and type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
             at.scalars.add(hash((type(inputs[0]), inputs[0])))
+
+    def _look_for_scalars(self, at: _AtSite, inputs: Sequence[Any]) -> None:
+        """`x + 0.1` turns the number into a tensor in C, where nothing tells it: what no op has made may be one."""
+        at.looked += 1
+        for tensor in inputs:
+            if tensor.shape.rank == 0 and not hasattr(tensor, "_tenure_birth") and "CPU" in tensor.backing_device:
+                at.scalars.add(hash(tensor.numpy().tobytes()))
 
     def _note_key(self, at: _AtSite, op: str, attrs: Sequence[Any], key: int) -> None:
         if len(self._keys) >= _KEYS:
@@ -449,6 +460,10 @@ def noting() -> Births | None:
     return next(iter(_noting), None)
 
 
+_TAKES_SCALARS = frozenset(("AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "FloorMod", "Pow", "Maximum", "Minimum")) | {
+    *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "SelectV2")
+}
+_LOOKS = 64  # ops of a line whose operands are looked at: 2 us each, and enough to tell which line brings new numbers
 _SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there
 _SCALAR_TYPES = (int, float, bool, complex)
 

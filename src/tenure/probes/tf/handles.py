@@ -7,16 +7,18 @@ dtype, counted once a buffer. Views (reshape, identity, `variable.value()`) shar
 from __future__ import annotations
 
 import math
+import os
 import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
+from tensorflow.python.eager import context, record
 from tensorflow.python.eager.polymorphic_function import atomic_function, concrete_function
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as polymorphic
 from tensorflow.python.framework import dtypes, func_graph, ops
-from tensorflow.python.ops import resource_variable_ops, tensor_array_ops
+from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops, tensor_array_ops
 
 from tenure.probes.kinds import is_a
 
@@ -35,6 +37,7 @@ __all__ = [
     "variable_handle",
 ]
 
+_PID = os.getpid()
 _RESOURCE, _VARIANT, _STRING = dtypes.resource, dtypes.variant, dtypes.string
 
 
@@ -97,16 +100,21 @@ def tensor_bytes(obj: Any) -> int:
 
 def handle_bytes(handle: Any) -> int:
     """Bytes that a resource handle owns, by the shape and dtype in its `_handle_data`; 0 when it has none (a table,
-    an iterator) or an unknown shape."""
+    an iterator). A variable whose shape is left open is asked for the one it has now; in a forked copy, where no op may
+    run, that is 0."""
     data = getattr(handle, "_handle_data", None)
     if data is None or not data.is_set:
         return 0
     total = 0
     for part in data.shape_and_type:
+        dtype = dtypes.as_dtype(part.dtype)
+        size = 24 if dtype == _STRING else 0 if dtype in (_RESOURCE, _VARIANT) else max(int(dtype.size), 1)
         if not part.shape.unknown_rank and all(dim.size >= 0 for dim in part.shape.dim):
-            dtype = dtypes.as_dtype(part.dtype)
-            size = 24 if dtype == _STRING else 0 if dtype in (_RESOURCE, _VARIANT) else max(int(dtype.size), 1)
             total += math.prod(dim.size for dim in part.shape.dim) * size
+        elif len(data.shape_and_type) == 1 and os.getpid() == _PID and context.executing_eagerly():
+            with record.stop_recording():
+                shape = gen_resource_variable_ops.variable_shape(handle, out_type=dtypes.int64)
+            total += math.prod(int(dim) for dim in shape.numpy()) * size
     return total
 
 

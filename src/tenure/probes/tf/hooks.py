@@ -92,6 +92,8 @@ _POINTS: dict[str, tuple[_Point, ...]] = {
         _Point("summary-writer", "tensorflow.python.ops.summary_ops_v2", "_ResourceSummaryWriter"),
         _Point("summary-writer", "tensorflow.python.summary.writer.writer", "FileWriter"),
         _Point("lookup-table", "tensorflow.python.ops.lookup_ops", "LookupInterface"),
+        # What a SavedModel brings back with its own create function: a table, as far as TensorFlow itself goes.
+        _Point("lookup-table", "tensorflow.python.trackable.resource", "RestoredResource"),
         _Point(
             "strategy",
             "tensorflow.python.distribute.distribute_lib",
