@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tenure.observe.naming import Step, frame_locals, name_path, path_text
+from tenure.observe.naming import Step, name_path, path_text
 from tenure.observe.retention import holder_line, name_group
-from tenure.probes.heap import Root, walk
+from tenure.probes.heap import Root, frame_locals, walk
 
 Program = Callable[[str], types.ModuleType]
 

@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tenure.observe import sources
-from tenure.observe.naming import frame_locals
+from tenure.probes.heap import frame_locals
 from tenure.probes.kinds import is_a
 from tenure.records import Birth, Changed, Missing
 

@@ -20,9 +20,10 @@ from typing import Any
 
 from tenure.observe import sources
 from tenure.observe.sources import module_file, module_name, source_path, user_file
+from tenure.probes.heap import frame_locals
 from tenure.probes.kinds import is_a
 
-__all__ = ["Step", "frame_locals", "name_path", "path_text"]
+__all__ = ["Step", "name_path", "path_text"]
 
 # -- one step of a path ----------------------------------------------------------------------------------------------
 
@@ -359,23 +360,6 @@ def _frame_words(frame: types.FrameType) -> str:
 def _qualified(code: types.CodeType) -> str:
     name: str | None = getattr(code, "co_qualname", None)  # Python 3.11
     return name or sources.function_at(code.co_filename, code.co_firstlineno) or code.co_name
-
-
-def frame_locals(frame: types.FrameType) -> dict[str, object]:
-    """The frame's variables by name, and no trace of the reading.
-
-    Up to Python 3.12 `f_locals` leaves a snapshot in the frame, which keeps what the variables named long after `del`
-    and after `frame.clear()` (measured on 3.11). The snapshot goes again unless somebody else may use it: a debugger
-    writes it back, and `locals()` hands out this very dict.
-    """
-    names = frame.f_locals
-    copy = dict(names)
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & 0x1:  # CO_OPTIMIZED: a function; else the real namespace
-        watched = frame.f_trace is not None or sys.gettrace() is not None or sys.getprofile() is not None
-        # 3: the frame's, ours, the argument's. More: somebody called locals() and kept it.
-        if not watched and sys.getrefcount(names) <= 3:
-            names.clear()
-    return copy
 
 
 def _suspended(chain: Sequence[object], place: int) -> _Named | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tenure.observe import sources
-from tenure.observe.naming import Step, frame_locals, name_path, path_text
+from tenure.observe.naming import Step, name_path, path_text
 from tenure.observe.sources import module_file, user_file, user_frame, user_module
+from tenure.probes.heap import frame_locals
 from tenure.probes.kinds import is_a
 from tenure.records import Birth, Holder
 
