@@ -14,6 +14,7 @@ from tenure.explain.evidence import (
     Evidence,
     Garbage,
     GrowingGraph,
+    JitFunction,
     Made,
     Native,
     OpenTape,
@@ -59,6 +60,7 @@ def causes(**fields: Any) -> list[str]:
         ({"views": True, "kinds": {"array": 1.0}}, "numpy-view-kept"),
         ({"single": True}, "concat-growing-state"),
         ({"through": ("tensor-array",)}, "tensorarray-grows"),
+        ({"through": ("function", "jit-function"), "kinds": {"trace": 1.0}}, "xla-compilation-cache"),
         ({"kinds": {"summary-writer": 1.0}}, "summary-writer-recreated"),
         ({"kinds": {"lookup-table": 1.0}}, "lookup-table-recreated"),
         ({"kinds": {"function": 1.0, "trace": 1.0}}, "function-recreated"),
@@ -143,6 +145,41 @@ def test_new_scalars() -> None:
     assert causes(
         autopsy=(GivenBack("scalar-cache", 650_000.0),), native=steady(660_000.0), scalars=made, differential=True
     ) == ["eager-scalar-cache"]
+
+
+@pytest.mark.parametrize(("numbers", "named"), [(150.0, True), (1.0, False)])
+def test_a_line_that_makes_too_few_numbers_is_not_the_one(numbers: float, named: bool) -> None:
+    found = verdict_on(
+        autopsy=(GivenBack("scalar-cache", 117_000.0),), scalars=(Made("scalar", BORN, numbers),), differential=True
+    ).findings[0]
+    assert found.cause == "eager-scalar-cache"
+    assert (found.birth == BORN) is named
+
+
+def test_native_growth_of_a_function_that_is_compiled_for_each_shape() -> None:
+    compiled = JitFunction("smooth", BORN, HELD)
+    found = verdict_on(native=steady(380_000.0), jit_functions=(compiled,), differential=True).findings
+    assert [(f.cause, f.birth, f.holder) for f in found] == [("xla-compilation-cache", BORN, HELD)]
+
+
+def test_native_growth_beside_tables_that_are_restored_each_tick() -> None:
+    made = (Made("lookup-table", BORN, 1.0),)
+    found = verdict_on(native=steady(50_000.0), made=made, differential=True).findings
+    assert [(f.cause, f.birth) for f in found] == [("lookup-table-recreated", BORN)]
+
+
+def test_a_region_that_an_allocator_takes_does_not_hide_the_weight_of_writers() -> None:
+    writers = population(bytes_per_tick=400.0, tensor_bytes_per_tick=0.0, kinds={"summary-writer": 1.0})
+    jumped = steady(9_000.0, steady=False, high=280_000.0)
+    assert causes(populations=(writers,), native=jumped) == ["summary-writer-recreated"]
+    assert causes(native=jumped) == []
+
+
+def test_a_new_model_a_tick_is_told_beside_its_kernels() -> None:
+    found = verdict_on(
+        autopsy=(GivenBack("kernel-cache", 144_000.0),), made=(Made("model", BORN, 1.0),), differential=True
+    ).findings[0]
+    assert (found.cause, found.also, found.birth) == ("eager-kernel-cache", ("model-rebuilt",), BORN)
 
 
 def test_a_tape_that_still_records_holds_what_nothing_else_does() -> None:

@@ -328,7 +328,7 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
         made = [
             m
             for m in evidence.made
-            if m.kind in ("optimizer", "variable", "keras-variable", "trace", "dataset", "iterator")
+            if m.kind in ("model", "optimizer", "variable", "keras-variable", "trace", "dataset", "iterator")
             and m.per_tick >= 0.5
         ]
         birth = max(made, key=lambda m: m.per_tick).birth if made else None
