@@ -150,6 +150,19 @@ def test_distinct_scalars_are_counted_by_line(births: Births) -> None:
     assert scalars.birth.line == line_with("tf.constant(float(i % 4))")
 
 
+def test_a_number_that_an_op_turns_into_a_tensor_is_a_scalar_of_its_line(births: Births) -> None:
+    births.explain_ops()
+    x = tf.ones([2])
+    births.mark()
+    for i in range(100):
+        tf.maximum(x, i + 0.5)
+        tf.maximum(x, 0.25)
+    births.explain_ops(False)
+
+    found = {scalars.birth.line: scalars.distinct for scalars in births.scalars()}
+    assert found == {line_with("tf.maximum(x, i + 0.5)"): 64, line_with("tf.maximum(x, 0.25)"): 1}
+
+
 def test_explaining_ops_keeps_no_tensor(births: Births) -> None:
     births.explain_ops()
     tensor = double(tf.ones([2]))

@@ -105,6 +105,7 @@ def test_a_census_and_the_question_why_ask_no_object() -> None:
     assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [False, pytest.param(True, marks=pytest.mark.tf)])
 def test_a_watch_asks_no_object(tensorflow: bool) -> None:
     if tensorflow:

@@ -526,6 +526,7 @@ class Lost:
     pass
 
 
+@pytest.mark.slow
 def test_garbage_is_told_from_what_native_code_holds() -> None:
     gc.collect()
     enabled = gc.isenabled()
@@ -558,6 +559,7 @@ def test_garbage_is_told_from_what_native_code_holds() -> None:
         gc.collect()
 
 
+@pytest.mark.slow
 def test_the_walk_does_not_count_itself_as_unreached() -> None:
     """Its roots, its arguments and its frames would be thousands of objects that native code seems to hold."""
     gc.collect()
@@ -610,6 +612,7 @@ def test_a_million_nested_tuples_and_a_million_items() -> None:
         (deep,) = deep
 
 
+@pytest.mark.slow
 def test_objects_that_die_between_walks() -> None:
     pool: list[Any] = []
     for turn in range(30):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import time
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,56 +14,63 @@ import pytest
 from tenure.explain.running import RunWatching
 from tenure.records import Sample
 
+# In a process of its own: no heap beside it, and a collector that is on and comes so late that garbage piles up.
+WATCHED = """
+import ctypes, gc, sys, time
+from tenure.explain.running import RunWatching
+from tenure.report.json import dumps
 
-@pytest.fixture
-def lazy_collector() -> Iterator[None]:
-    """A collector that is on, and comes so late that garbage piles up for the whole run."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.set_threshold(1_000_000, 50, 50)
-    yield
-    gc.set_threshold(*before)
-    gc.collect()
+gc.set_threshold(1_000_000, 50, 50)
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 
 
-class Request:
-    """Garbage that only the collector frees; its weight is malloc's, and no walk reaches it."""
-
-    def __init__(self, weight: int) -> None:
+class Request:  # garbage that only the collector frees; its weight is malloc's, and no walk reaches it
+    def __init__(self, weight):
         self.itself = self
         self.body = bytearray(weight)
 
 
-def watched(turn: Any, ticks: int = 240) -> Any:
-    watching = RunWatching(("fake",))
-    watching.start()
-    watching.set_ticks("tick", "fake")
-    for _ in range(ticks):
-        turn()
-        time.sleep(0.002)
-        watching.tick()
-    return watching.finish(0)
+lost, waits = int(sys.argv[1]), int(sys.argv[2])
+watching = RunWatching(("fake",))
+watching.start()
+watching.set_ticks("tick", "fake")
+for _ in range(240):
+    if lost:
+        malloc(lost)
+    Request(waits)
+    time.sleep(0.002)
+    watching.tick()
+print(dumps(watching.finish(0)))
+"""
 
 
-@pytest.mark.usefixtures("lazy_collector")
+def watched(lost: int, waits: int) -> Any:
+    """The report on a program that loses so many bytes a tick to C and leaves so many to the collector."""
+    source = str(Path(__file__).parents[1] / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(lost), str(waits)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
 def test_garbage_that_waits_for_the_collector_is_no_leak() -> None:
-    report = watched(lambda: Request(60_000))
-    assert report.verdict == "flat", report.why
+    report = watched(0, 60_000)
+    assert report["verdict"] == "flat", report["why"]
 
 
-@pytest.mark.usefixtures("lazy_collector")
+@pytest.mark.slow
 def test_native_growth_beside_such_garbage_is_a_leak() -> None:
-    malloc = ctypes.CDLL(None).malloc
-    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-
-    def turn() -> None:
-        malloc(200_000)
-        Request(10_000)
-
-    report = watched(turn)
-    assert report.verdict == "leak", report.why
-    assert report.findings[0].cause == "unattributed-growth"
-    assert report.findings[0].bytes_per_tick == pytest.approx(200_000, rel=0.2)
+    report = watched(200_000, 10_000)
+    assert report["verdict"] == "leak", report["why"]
+    assert report["findings"][0]["cause"] == "unattributed-growth"
+    assert report["findings"][0]["bytes_per_tick"] == pytest.approx(200_000, rel=0.2)
 
 
 def judging(marks: dict[int, int]) -> RunWatching:
