@@ -143,6 +143,7 @@ _INTERRUPTED, _NOT_RUN = -1_000_000, -1_000_001
 
 def _run(program: Program, main: types.ModuleType) -> int:
     """Runs the program to its end and prints what Python would print; the exit status, `_INTERRUPTED` or `_NOT_RUN`."""
+    sys.setrecursionlimit(sys.getrecursionlimit() + _depth())  # the program recurses as deep as it does alone
     try:
         if program.module:
             _run_module(program, main)
@@ -166,6 +167,15 @@ def _run(program: Program, main: types.ModuleType) -> int:
     return 0
 
 
+def _depth() -> int:
+    """How many frames lie below the program's first one."""
+    frame: types.FrameType | None = sys._getframe(1)
+    depth = 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 class _NotRunnable(Exception):
     """A module that can't be run with -m."""
 
@@ -185,6 +195,7 @@ def _new_main(program: Program, first: str | None) -> types.ModuleType:
     _kept_main = sys.modules["__main__"]  # else its globals would be cleared under our feet
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
+    setattr(main, "__annotations__", {})  # noqa: B010  # as the interpreter's own `__main__` has it
     sys.modules["__main__"] = main
     sys.argv = [program.target if not program.module else "-m", *program.arguments]
     if not program.module and not os.path.isdir(program.target) and not _is_archive(program.target):

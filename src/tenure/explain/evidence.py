@@ -60,7 +60,7 @@ class Population:
 class Native:
     """Growth of malloc and pool in use, in bytes a tick; `stands` when it rose in every window.
 
-    `span` is how many ticks lie between the first and the last mark.
+    `span` is how many ticks lie between the first and the last mark. `stopped`: it did not go on after the last mark.
     """
 
     bytes_per_tick: float
@@ -71,6 +71,7 @@ class Native:
     slowing: bool
     python_bytes_per_tick: float = 0.0
     span: int = 100
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ CONFIDENCE = 0.95
 
 # Shares of the measured stretch at which the heap is read: unequal on purpose, so that no period divides them all.
 _SHARES = (0.0, 0.17, 0.37, 0.52, 0.71, 0.84, 1.0)
+_ENDS = 0.4  # of the usual rate: what grows by less at the end is coming to rest
 _FEW_SHARES = (0.0, 0.19, 0.43, 0.62, 0.81, 1.0)
 
 
@@ -115,7 +116,8 @@ def trend(ticks: Sequence[int], values: Sequence[float], noise: float = 0.0) -> 
     """How a series behaves over its windows. A rise of no more than `noise` (in the unit of the values) is no rise.
 
     `steady` asks for a straight line: the correlation with the ticks is 0.95 or more, which a sawtooth read at
-    unequal distances does not reach even when it happens to rise in each window.
+    unequal distances does not reach even when it happens to rise in each window, and the last window rises as the
+    others did: a buffer that is full in the middle of it rises too.
     """
     windows = len(ticks) - 1
     if windows < 1:
@@ -125,7 +127,8 @@ def trend(ticks: Sequence[int], values: Sequence[float], noise: float = 0.0) -> 
     rises = all(step > noise for step in steps)
     rate = (values[-1] - values[0]) / (ticks[-1] - ticks[0])
     slowing = rises and windows >= 3 and all(b <= 0.85 * a for a, b in itertools.pairwise(rates))
-    return Trend(rises, rises and _correlation(ticks, values) >= 0.95, slowing, rate)
+    ends = windows >= 3 and rates[-1] < _ENDS * median(rates[:-1])
+    return Trend(rises, rises and not ends and _correlation(ticks, values) >= 0.95, slowing, rate)
 
 
 def thirds(count: int) -> tuple[int, ...]:

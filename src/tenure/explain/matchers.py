@@ -258,6 +258,8 @@ def from_autopsy(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
             draft.autopsied = True
             draft.bytes = max(draft.bytes, registry)
             draft.evidence.append(f"purging its orphans gives back {registry:.0f} bytes {a_unit(evidence.ticks.unit)}")
+    if evidence.native is not None and evidence.native.stopped:
+        return found  # what a cleared cache is filled with again is no growth
     for action, cause in (("kernel-cache", "eager-kernel-cache"), ("scalar-cache", "eager-scalar-cache")):
         share = given.get(action, 0.0)
         if not evidence.differential:

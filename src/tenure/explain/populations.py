@@ -28,7 +28,7 @@ from tenure.records import Birth, Changed, Holder
 if TYPE_CHECKING:
     from tenure.observe.snapshot import Ints
 
-__all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom"]
+__all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom", "stopped"]
 
 # Whose birth tells most about a population: the model before its variables, a variable before its tensors.
 _TELLING = (
@@ -502,6 +502,27 @@ def _birth(
             return max(counts, key=lambda birth: ((birth.file, birth.line) in lines, counts[birth]))
     others = [born for found in reversed(samples) if (born := site_of(found.obj)) is not None]
     return next((born for born in others if (born.file, born.line) in lines), others[0] if others else None)
+
+
+def stopped(
+    populations: Sequence[Population], before: Snapshot, now: Snapshot, *, gone: bool
+) -> tuple[tuple[Population, ...], tuple[Population, ...]]:
+    """Which of these populations still grew between two snapshots, and which did not: a cache that is full is no leak.
+
+    One that can't be told counts as growing: too few new objects were to come, or all are gone and `gone` says that
+    this is no sign (a program's functions have returned). A registry's entries are the autopsy's to judge.
+    """
+    growing: list[Population] = []
+    ended: list[Population] = []
+    for population in populations:
+        key = np.array([population.key], np.uint64)
+        column = "bytes" if population.single else "counts"
+        rate = population.bytes_per_tick if population.single else population.objects_per_tick
+        expected = rate * (now.tick - before.tick)
+        first, last = int(before.column(key, column)[0]), int(now.column(key, column)[0])
+        unknown = population.tier == 2 or (expected < 2 and not population.single) or (not last and not gone)
+        (growing if unknown or last - first >= 0.3 * expected else ended).append(population)
+    return tuple(growing), tuple(ended)
 
 
 def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:

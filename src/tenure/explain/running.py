@@ -327,30 +327,19 @@ class RunWatching(Watching):
         return (counted[-1][1] - counted[0][1]) / (counted[-1][0] - counted[0][0])
 
     def _drop_what_stopped(self) -> None:
-        """One more look when the last reading is long ago: a cache that has been full since is no leak.
-
-        The program is over, so what hung from its running functions is gone; that can't be judged and stays.
-        """
+        """One more look when the program is over. What hung from its functions is gone: that can't be judged."""
         if not self._populations or not self._snapshots:
             return
         last = self._snapshots[max(self._snapshots)]
-        since = self._count - last.tick
-        if since < max(3, self._count // 5):
+        if self._count - last.tick < 3:
             return
         now = self._look(self._count).snapshot
-        kept = []
-        for population in self._populations:
-            key = np.array([population.key], np.uint64)
-            column = "bytes" if population.single else "counts"
-            rate = population.bytes_per_tick if population.single else population.objects_per_tick
-            before, after = int(last.column(key, column)[0]), int(now.column(key, column)[0])
-            if after and after - before < 0.3 * rate * since:
-                self._notes.append(
-                    f"{population.holder.text if population.holder else population.root} has stopped growing"
-                )
-            else:
-                kept.append(population)
-        self._populations = tuple(kept)
+        self._populations, ended = populations.stopped(self._populations, last, now, gone=False)
+        self._note_stopped(ended)
+        native = super()._native()
+        if ended and native is not None and self._collected_at_end is not None:
+            rate = (self._collected_at_end - (self._marks[last.tick].native or 0)) / (self._count - last.tick)
+            self._native_stopped = rate < 0.3 * native.bytes_per_tick
 
     def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
         """Those right after a collection, where there are enough; else the least of the samples since the mark before:

@@ -33,7 +33,7 @@ from tenure.observe.births import Births
 from tenure.observe.memory import collector_off, waterfall
 from tenure.observe.snapshot import Look, Snapshot, rooted
 from tenure.probes import process, read
-from tenure.records import Report, units
+from tenure.records import Report, Sample, units
 
 __all__ = ["SoakWatching", "TargetFailed", "least_cycles", "soak", "users_traceback"]
 
@@ -88,6 +88,7 @@ class SoakWatching(Watching):
         self._seldom: float | None = None
         self._opened: dict[int, dict[str, int]] = {}
         self._autopsy: Autopsy | None = None
+        self._tail: Sample | None = None
         self._frozen: int | None = None
         self._thawed_from: int | None = None
         self._differential = True
@@ -147,13 +148,31 @@ class SoakWatching(Watching):
             self._mark()  # what this tick's ops were is known now; what is new from here on is new each tick
         if tick == plan.explained:
             self._explain(tick)
+            self._tail = self._counters.sample(tick)  # before a release: the kernels that it takes are built again
             self._autopsy = Autopsy(self._cut())
             self._autopsy.release("warm-up")
         elif tick == plan.first_release and self._autopsy is not None:
             self._autopsy.release("one")
         elif tick == plan.cycles and self._autopsy is not None:
+            self._drop_what_stopped(tick)
             self._autopsy.release("rest")
             self._autopsied = self._autopsy.given_back(plan.cycles - plan.first_release)
+
+    def _drop_what_stopped(self, tick: int) -> None:
+        """One more look at the end of the tail: what grew in the windows may have come to rest since."""
+        if not self._populations or self._plan.explained not in self._snapshots:
+            return
+        if not collector_off():
+            gc.collect()
+        with self._thawed(tick):
+            now = self._look(tick).snapshot
+        before = self._snapshots[self._plan.explained]
+        self._populations, ended = populations.stopped(self._populations, before, now, gone=True)
+        self._note_stopped(ended)
+        native, tail, at_end = self._native(), self._tail, self._counters.sample(tick).native
+        if ended and native is not None and at_end is not None and tail is not None and tail.native is not None:
+            grown = (at_end - tail.native) / max(tick - tail.tick, 1)
+            self._native_stopped = grown < 0.3 * native.bytes_per_tick
 
     def _read(self, tick: int) -> Look:
         if not collector_off():

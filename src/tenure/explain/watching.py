@@ -74,6 +74,7 @@ class Watching:
         self._notes: list[str] = []
         self._populations: tuple[Population, ...] = ()
         self._garbage: Garbage | None = None
+        self._native_stopped = False
         self._witnesses = Witnesses()
         self._autopsied: tuple[GivenBack, ...] | None = None
         self._last_sample = float("-inf")
@@ -211,12 +212,18 @@ class Watching:
             rate,
             min(span.low, rate),
             max(span.high, rate),
-            told.rises and rate > 0,
+            told.rises and rate > 0 and not self._native_stopped,
             told.steady,
             told.slowing and rate >= self._min_growth,  # what is too small to be a leak may end as it likes
             BLOCK_BYTES * python.rate if python.rises else 0.0,
             ticks[-1] - ticks[0],
+            self._native_stopped,
         )
+
+    def _note_stopped(self, ended: Sequence[Population]) -> None:
+        for population in ended:
+            name = population.holder.text if population.holder else population.root
+            self._notes.append(f"{name} has stopped growing")
 
     def _native_marks(self, ticks: Sequence[int]) -> list[Sample]:
         """The samples between which native growth is judged, one for each of these marks."""
