@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from test_report_fakes import FLAT, KEPT, LEAK, samples
 
-from tenure.records import Birth, Sample
+from tenure.records import Birth, Layer, Sample
 from tenure.report.html import MOST_POINTS, render
 
 
@@ -73,6 +73,14 @@ def test_bars_share_one_scale() -> None:
     assert len(widths) == 2
     assert abs(widths[1] - 100) < 0.1
     assert abs(widths[0] - 100 * 470 / 545) < 0.1
+
+
+def test_resident_memory_is_the_whole_and_no_part_of_its_bar() -> None:
+    layers = (Layer("live tensors", 300 << 20), Layer("unaccounted", 100 << 20), Layer("RSS", 400 << 20))
+    page = render(replace(LEAK, waterfall_start=layers, waterfall_end=layers))
+    (first, second) = re.findall(r'<div class="bar">(.*?)</div>', page)
+    assert re.findall(r"width: ([\d.]+)%", first) == re.findall(r"width: ([\d.]+)%", second) == ["75.00", "25.00"]
+    assert "end, 419 MB" in page
 
 
 def test_without_samples_and_figures_the_page_still_stands() -> None:

@@ -70,6 +70,8 @@ def test_the_program_sees_the_same(words: list[str], folder: Path) -> None:
         "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()",
         "import atexit\natexit.register(lambda: 1 / 0)",
         "x: int = 1\nprint(__annotations__ if '__annotations__' in globals() else None)",
+        "print(__annotations__)",
+        "def deep(n): return 0 if n == 0 else 1 + deep(n - 1)\nprint(deep(990))",
         "import os, sys\npid = os.fork()\nif pid == 0:\n    sys.exit(7)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
         "import multiprocessing as m\ndef f(x): return x * 2\nif __name__ == '__main__':\n"

@@ -50,7 +50,7 @@ def require_tensorflow(command: str, missing_is_fine: bool = False) -> None:
             return
         fail(
             command,
-            "TensorFlow is not installed here; install it (pip install 'tenure[tf-cpu]', or your own build)",
+            "TensorFlow is not installed here; install it (pip install tensorflow-cpu, or your own build)",
         )
     for name in _DISTRIBUTIONS:
         try:

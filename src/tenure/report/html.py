@@ -235,17 +235,21 @@ def _fewer(points: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return sorted(kept)
 
 
+_WHOLE = "RSS"  # the layer that the others add up to
+
+
 def _waterfall(start: Sequence[Layer], end: Sequence[Layer]) -> Iterable[_Html]:
     if not end:
         return
     before = {layer.name: layer.bytes for layer in start}
     after = {layer.name: layer.bytes for layer in end}
     names = list(dict.fromkeys([*after, *before]))
+    parts_of = [{name: size for name, size in side.items() if name != _WHOLE} for side in (before, after)]
     colors = {name: f"var(--p{number % 8})" for number, name in enumerate(names)}
-    total = max(sum(max(0, size or 0) for size in side.values()) for side in (before, after)) or 1
+    total = max(sum(max(0, size or 0) for size in side.values()) for side in parts_of) or 1
     yield _element("h2", "Where the resident memory is")
     bars = []
-    for label, side in (("start", before), ("end", after)):
+    for label, side, whole in zip(("start", "end"), parts_of, (before, after), strict=True):
         if not side:
             continue
         parts = [
@@ -257,7 +261,7 @@ def _waterfall(start: Sequence[Layer], end: Sequence[Layer]) -> Iterable[_Html]:
             for name, size in side.items()
             if size is not None and size > 0
         ]
-        known = human_bytes(sum(size for size in side.values() if size is not None))
+        known = human_bytes(whole.get(_WHOLE) or sum(size for size in side.values() if size is not None))
         bars += [_element("div", f"{label}, {known}", css="dim"), _element("div", *parts, css="bar")]
     rows = []
     for name in names:
