@@ -26,6 +26,8 @@ class Watching:
     def set_ticks(self, unit, function):
         self.unit, self.function, self.count = unit, function, 0
         self.found += 1
+    def epoch(self, batches):
+        pass
     def tick(self):
         import threading
         self.count += 1

@@ -273,6 +273,15 @@ def test_too_few_windows_are_inconclusive_and_say_what_would_decide() -> None:
     assert told.verdict == "inconclusive" and "read after warm-up 3 times only" in told.why and told.findings == ()
 
 
+def test_what_comes_once_an_epoch_is_judged_by_the_epoch() -> None:
+    kept = population(bytes_per_tick=2100.0, tensor_bytes_per_tick=2048.0)
+    assert causes(populations=(kept,)) == []
+    assert causes(populations=(kept,), epoch=512) == ["tensors-kept"]
+    assert causes(populations=(replace(kept, holder=None),), epoch=512) == []
+    assert causes(populations=(replace(kept, tensor_bytes_per_tick=0.0),), epoch=512) == []
+    assert causes(populations=(population(bytes_per_tick=200.0, tensor_bytes_per_tick=190.0),), epoch=512) == []
+
+
 def test_small_growth_is_a_note() -> None:
     (note,) = verdict_on(populations=(population(bytes_per_tick=900.0),)).notes
     assert "train.history[*] grows by 900 bytes" in note

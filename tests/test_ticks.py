@@ -37,7 +37,11 @@ class Told:
         self.unit: str | None = None
         self.function: str | None = None
         self.count = 0
+        self.epochs: list[int] = []
         self.threads: set[int] = set()
+
+    def epoch(self, batches: int) -> None:
+        self.epochs.append(batches)
 
     def set_ticks(self, unit: str, function: str | None) -> None:
         self.unit, self.function, self.count = unit, function, 0
@@ -217,6 +221,7 @@ def test_keras_batches_epochs_and_fits() -> None:
 
     fit(2, 10)
     assert (told.unit, told.count) == ("batch", 20)
+    assert told.epochs == [10, 10]
     fit(1, 10)
     fit(1, 10)
     assert (told.unit, told.function) == ("call", "fit")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from tenure.causes import CATALOGUE
 from tenure.explain.evidence import Evidence
 from tenure.explain.matchers import (
+    LEAST_KEPT,
     NATIVE_FLOOR,
     Draft,
     from_autopsy,
@@ -214,8 +215,15 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
 
 def _worth(draft: Draft, evidence: Evidence) -> bool:
     if draft.kind == "leak":
-        return draft.steady and not draft.slowing and draft.bytes >= evidence.min_growth
+        return draft.steady and not draft.slowing and draft.bytes >= _least(draft, evidence)
     return True
+
+
+def _least(draft: Draft, evidence: Evidence) -> float:
+    """The least growth that is judged: tensors in a container are no noise, and come once an epoch where they do."""
+    if draft.holder is not None and draft.tensor_bytes >= 0.5 * draft.bytes:
+        return min(max(evidence.min_growth / evidence.epoch, LEAST_KEPT), evidence.min_growth)
+    return evidence.min_growth
 
 
 def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
@@ -303,10 +311,10 @@ def _small_notes(evidence: Evidence, drafts: Iterable[Draft]) -> Iterable[str]:
         if (
             draft.kind == "leak"
             and draft.steady
-            and 256 <= draft.bytes < evidence.min_growth
+            and 256 <= draft.bytes < _least(draft, evidence)
             and draft.holder is not None
         ):
             yield (
                 f"{draft.holder.text} grows by {draft.bytes:.0f} bytes {a_unit(evidence.ticks.unit)}, "
-                f"below the least growth that is judged ({evidence.min_growth:.0f})"
+                f"below the least growth that is judged ({_least(draft, evidence):.0f})"
             )

@@ -146,6 +146,7 @@ class Garbage:
 class Evidence:
     """All that is known of one program's growth. Rates are per tick after warm-up.
 
+    `epoch`: how many of these ticks are one turn further out, where that is known (the batches of an epoch).
     `differential`: the autopsy compared two releases, so that what the program built while it warmed up is not in it.
     """
 
@@ -166,3 +167,4 @@ class Evidence:
     versions: Mapping[str, str | None] = field(default_factory=dict)
     min_growth: float = 4096.0
     differential: bool = False
+    epoch: int = 1

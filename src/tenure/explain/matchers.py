@@ -14,6 +14,7 @@ from tenure.explain.evidence import Evidence, Native, Population
 from tenure.records import Birth, Changed, Holder, a_unit, counted
 
 __all__ = [
+    "LEAST_KEPT",
     "NATIVE_FLOOR",
     "Draft",
     "from_autopsy",
@@ -44,6 +45,9 @@ _NATIVE_WEIGHT = (
     "lookup-table",
 )
 
+
+# Bytes a tick of tensors in a container of the user's, below which even growth that is slow by its nature is a note.
+LEAST_KEPT = 256.0
 
 _MOST_OF_A_SCALAR = 16 * 1024.0  # bytes: what one number may take at most, as only 64 operands of a line are looked at
 

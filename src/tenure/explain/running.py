@@ -20,7 +20,7 @@ from tenure.explain.aside import Aside, Withdrawn
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
-from tenure.explain.matchers import NATIVE_FLOOR
+from tenure.explain.matchers import LEAST_KEPT, NATIVE_FLOOR
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe import retention
@@ -285,7 +285,8 @@ class RunWatching(Watching):
             return False
         if self._explained_at and self._count < 1.5 * self._explained_at[-1]:
             return False
-        new = any(rate >= self._min_growth / 4 and key not in self._known for key, rate in self._tops.items())
+        least = min(self._min_growth / 4, max(self._min_growth / self._epoch, LEAST_KEPT))
+        new = any(rate >= least and key not in self._known for key, rate in self._tops.items())
         return new or (not self._explained_at and self._other_growth())
 
     # ------------------------------------------------------------------------------------------ at the end

@@ -73,6 +73,9 @@ class Listener(Protocol):
 
     def tick(self) -> None: ...
 
+    def epoch(self, batches: int) -> None:
+        """While batches are the ticks: an epoch of so many has ended."""
+
 
 class TickSource:
     """Watches for the program's cycle between `start` and `stop`; `describe` says which it is."""
@@ -213,6 +216,8 @@ class TickSource:
         elif what == "epoch" and self._fit_depth:
             if self._rank < KERAS or (self._unit == "batch" and self._batches <= FEW_BATCHES):
                 self._take(KERAS, "epoch", None, None, None)
+            if self._unit == "batch" and self._rank == KERAS:
+                self._listener.epoch(self._batches)
             self._batches = 0
             if self._unit == "epoch":
                 self._beat(KERAS)

@@ -60,6 +60,7 @@ class Watching:
         script = self._program[0].rpartition(":")[0] or self._program[0] if self._program else ""
         self._folder = os.path.dirname(absolute(script)) + os.sep  # now: the program may go to another folder
         self._min_growth = min_growth
+        self._epoch = 1
         self._pid = os.getpid()
         self._count = 0
         self._unit = "tick"
@@ -103,6 +104,10 @@ class Watching:
         if self._recorder is not None:
             recorder = self._recorder
             self._guard(lambda: recorder.set_ticks(self._ticks()), "recording")
+
+    def epoch(self, batches: int) -> None:
+        """An epoch of so many ticks has ended: what is kept once an epoch is little a batch, and a leak nonetheless."""
+        self._epoch = max(batches, 1)
 
     def tick(self) -> None:
         """One turn of the program's cycle has ended. Never raises; does nothing in a forked child."""
@@ -245,6 +250,7 @@ class Watching:
             held_tensors_per_tick=held[1],
             versions=versions(),
             min_growth=self._min_growth,
+            epoch=self._epoch,
             differential=self._differential,
             **self._witnesses.told(),
         )
