@@ -238,6 +238,23 @@ def test_the_wake_of_a_leak_is_no_second_finding() -> None:
     assert finding.bytes_per_tick == pytest.approx(66_000 + 3000 + 9000)
 
 
+def test_plain_objects_in_a_container_are_a_leak_of_their_own_and_the_users() -> None:
+    log = Holder("train.log[*]", ("module train", "log", "[*]"), "train.py", 8)
+    plain = population(type_name="bytearray", kinds={}, tensor_bytes_per_tick=0.0, bytes_per_tick=50_000.0, holder=log)
+    large = population(bytes_per_tick=360_000.0, tensor_bytes_per_tick=360_000.0)
+    found = verdict_on(populations=(large, plain)).findings
+    assert [(f.cause, f.origin, f.bytes_per_tick) for f in found] == [
+        ("tensors-kept", "user", 360_000.0),
+        ("unattributed-growth", "user", 50_000.0),
+    ]
+    assert "train.log[*]" in found[1].remedy
+
+
+def test_what_comes_seldom_is_told_by_its_distance() -> None:
+    (found,) = verdict_on(populations=(population(objects_per_tick=0.05),)).findings
+    assert found.evidence[0] == "1 EagerTensor more each 20 ticks"
+
+
 def test_two_leaks_are_two_findings_largest_first() -> None:
     other = population(
         bytes_per_tick=200_000.0,

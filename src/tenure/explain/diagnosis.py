@@ -109,7 +109,7 @@ def _fold_debris(drafts: list[Draft], evidence: Evidence) -> None:
     for draft in list(drafts):
         if draft is leading:
             continue
-        wake = draft.tier == 1 or draft.cause == "unattributed-growth"
+        wake = draft.tier == 1 or (draft.cause == "unattributed-growth" and draft.holder is None)
         registry = draft.tier == 2 and draft.bytes < 0.5 * leading.bytes
         small = draft.bytes < 0.25 * leading.bytes
         if registry or (wake and small) or (draft.tier in (0, 3) and draft.bytes < 0.02 * leading.bytes):
@@ -228,16 +228,18 @@ def _least(draft: Draft, evidence: Evidence) -> float:
 
 def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
     entry = CATALOGUE[draft.cause]
+    # Plain objects in a container of the user's are no riddle, though no cause of TensorFlow's has their name.
+    kept = draft.holder if draft.cause == "unattributed-growth" and draft.tier == 0 else None
     finding = Finding(
         cause=draft.cause,
         code=entry.code,
         kind=draft.kind,
-        origin=entry.origin,
+        origin=entry.origin if kept is None else "user",
         confidence=round(1 - 0.3 * 0.5**windows, 3),
         bytes_per_tick=draft.bytes,
         tensor_bytes_per_tick=draft.tensor_bytes,
         objects_per_tick=draft.objects or None,
-        remedy=entry.remedy,
+        remedy=entry.remedy if kept is None else f"Bound or clear {kept.text}, or keep less in it.",
         birth=draft.birth,
         holder=draft.holder,
         changed=draft.changed,

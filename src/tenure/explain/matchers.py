@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tenure.explain.evidence import Evidence, Native, Population
-from tenure.records import Birth, Changed, Holder, a_unit, counted
+from tenure.records import Birth, Changed, Holder, a_unit, counted, units
 
 __all__ = [
     "LEAST_KEPT",
@@ -177,7 +177,12 @@ def _population_evidence(p: Population, unit: str) -> list[str]:
     if p.single:
         told = [f"one {p.type_name} that gets larger each {unit}"]
     else:
-        told = [f"{counted(p.objects_per_tick, p.type_name)} more each {unit}"]
+        seldom = 0 < p.objects_per_tick < 0.5
+        told = [
+            f"1 {p.type_name} more each {units(unit, round(1 / p.objects_per_tick))}"
+            if seldom
+            else f"{counted(p.objects_per_tick, p.type_name)} more each {unit}"
+        ]
     beside = [counted(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
     if beside:
         told.append(f"with it {a_unit(unit)}: " + ", ".join(beside[:6]))

@@ -148,7 +148,7 @@ def _finding(finding: Finding, report: Report, cwd: str) -> _Html:
         row("seen", line)
     if finding.tensor_bytes_per_tick is not None:
         row("tensors", rate(finding.tensor_bytes_per_tick, unit))
-    why = reason(finding.cause)
+    why = reason(finding)
     if why:
         row("why", why)
     if finding.remedy:

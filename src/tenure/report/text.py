@@ -159,13 +159,15 @@ def headline(report: Report) -> list[str]:
     return phrases
 
 
-def reason(cause: str) -> str | None:
+def reason(finding: Finding) -> str | None:
     """Why the cause makes memory grow, from the catalogue; None for a cause that it does not have."""
+    if finding.cause == "unattributed-growth" and finding.origin == "user":
+        return "The container keeps each of them. They hold no tensor, so no cause of TensorFlow's is behind it."
     try:
         from tenure.causes import CATALOGUE
     except ImportError:
         return None
-    entry = CATALOGUE.get(cause)
+    entry = CATALOGUE.get(finding.cause)
     return None if entry is None else entry.why
 
 
@@ -272,7 +274,7 @@ def _finding(number: int, finding: Finding, page: _Page) -> Iterable[RenderableT
         yield _hanging("held", "by TensorFlow itself, nothing of the program reaches it", page)
     if finding.changed is not None:
         yield _hanging("new", f"argument {finding.changed.argument}: {', '.join(finding.changed.values)}", page)
-    why = reason(finding.cause)
+    why = reason(finding)
     shown = finding.evidence if finding.cause == "unattributed-growth" else finding.evidence[:MOST_EVIDENCE]
     for line in shown:
         yield _hanging("seen", line, page)
