@@ -25,7 +25,7 @@ from tenure.explain.matchers import (
     from_population,
     wider,
 )
-from tenure.records import Birth, Finding, a_unit, counted, units
+from tenure.records import Birth, Finding, Ticks, a_unit, counted, units
 
 __all__ = ["Verdict", "diagnose"]
 
@@ -268,20 +268,7 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
     leaks = [f for f in findings if f.kind == "leak"]
     unit = evidence.ticks.unit
     if windows < 3:
-        count = evidence.ticks.count
-        why = (
-            f"{units(unit, count)} {'is' if count == 1 else 'are'} too few to tell growth from warm-up; "
-            f"at least {max(10, 2 * count)} would decide"
-            if count < 40
-            else f"in {units(unit, count)} the heap could be read after warm-up {counted(windows + 1, 'time')} only, "
-            "and 4 are needed; a run that takes longer would decide"
-        )
-        return Verdict(
-            "inconclusive",
-            why,
-            (),
-            notes,
-        )
+        return Verdict("inconclusive", _too_few(evidence.ticks, windows), (), notes)
     if leaks:
         top = leaks[0]
         return Verdict(
@@ -306,6 +293,18 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
         findings,
         notes,
     )
+
+
+def _too_few(ticks: Ticks, windows: int) -> str:
+    """Why there is no verdict, and the run that would decide."""
+    count, unit = ticks.count, ticks.unit
+    if not count:
+        return "no turn of the program's cycle was counted; name it by --tick MODULE:FUNCTION or call tenure.tick()"
+    if count < 40:
+        few = f"{units(unit, count)} {'is' if count == 1 else 'are'} too few to tell growth from warm-up"
+        return f"{few}; at least {max(10, 2 * count)} would decide"
+    read = f"in {units(unit, count)} the heap could be read after warm-up {counted(windows + 1, 'time')} only"
+    return f"{read}, and 4 are needed; a run that takes longer would decide"
 
 
 def _small_notes(evidence: Evidence, drafts: Iterable[Draft]) -> Iterable[str]:
