@@ -51,6 +51,10 @@ _TELLING = (
     "tensor",
     "array",
 )
+# The kinds whose constructors are hooked, so that each one made is known.
+_MADE_IN_PYTHON = frozenset(
+    ("model", "optimizer", "variable", "keras-variable", "function", "trace", "graph", "dataset")
+)
 _SAMPLES = 512  # of each group; all of its holders should be among them
 _NAMED_SAMPLES = 12
 _MOST_CONTAINERS = 16
@@ -505,23 +509,30 @@ def _birth(
 
 
 def stopped(
-    populations: Sequence[Population], before: Snapshot, now: Snapshot, *, gone: bool
+    populations: Sequence[Population], before: Snapshot, now: Snapshot, made: Mapping[str, int] | None = None
 ) -> tuple[tuple[Population, ...], tuple[Population, ...]]:
     """Which of these populations still grew between two snapshots, and which did not: a cache that is full is no leak.
 
-    One that can't be told counts as growing: too few new objects were to come, or all are gone and `gone` says that
-    this is no sign (a program's functions have returned). A registry's entries are the autopsy's to judge.
+    One that can't be told counts as growing: too few new objects were to come, or none is where they were (a program's
+    functions have returned; a release has changed the shortest path). Then `made` decides, what was made between the
+    two by kind. A registry's entries are the autopsy's to judge.
     """
     growing: list[Population] = []
     ended: list[Population] = []
+    ticks = now.tick - before.tick
     for population in populations:
         key = np.array([population.key], np.uint64)
         column = "bytes" if population.single else "counts"
-        rate = population.bytes_per_tick if population.single else population.objects_per_tick
-        expected = rate * (now.tick - before.tick)
+        expected = (population.bytes_per_tick if population.single else population.objects_per_tick) * ticks
         first, last = int(before.column(key, column)[0]), int(now.column(key, column)[0])
-        unknown = population.tier == 2 or (expected < 2 and not population.single) or (not last and not gone)
-        (growing if unknown or last - first >= 0.3 * expected else ended).append(population)
+        if population.tier == 2 or (expected < 2 and not population.single):
+            goes_on = True
+        elif last:
+            goes_on = last - first >= 0.3 * expected
+        else:
+            rates = {kind: rate * ticks for kind, rate in population.kinds.items() if kind in _MADE_IN_PYTHON}
+            goes_on = made is None or not rates or any(made.get(kind, 0) >= 0.3 * n for kind, n in rates.items())
+        (growing if goes_on else ended).append(population)
     return tuple(growing), tuple(ended)
 
 

@@ -296,7 +296,8 @@ class RunWatching(Watching):
         if self._explain_from is not None:
             self._read(self._count, explain=True)
             self._take_answer(_LAST_WAIT)
-        if not collector_off():
+        native = super()._native()
+        if native is not None and native.stands and not collector_off():
             gc.collect()
             self._collected_at_end = self._counters.sample(self._count).native
         still = set(self._tops)
@@ -335,7 +336,7 @@ class RunWatching(Watching):
         if self._count - last.tick < 3:
             return
         now = self._look(self._count).snapshot
-        self._populations, ended = populations.stopped(self._populations, last, now, gone=False)
+        self._populations, ended = populations.stopped(self._populations, last, now)
         self._note_stopped(ended)
         native = super()._native()
         if ended and native is not None and self._collected_at_end is not None:

@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -148,6 +149,7 @@ class SoakWatching(Watching):
             self._mark()  # what this tick's ops were is known now; what is new from here on is new each tick
         if tick == plan.explained:
             self._explain(tick)
+            self._mark()
             self._tail = self._counters.sample(tick)  # before a release: the kernels that it takes are built again
             self._autopsy = Autopsy(self._cut())
             self._autopsy.release("warm-up")
@@ -167,7 +169,10 @@ class SoakWatching(Watching):
         with self._thawed(tick):
             now = self._look(tick).snapshot
         before = self._snapshots[self._plan.explained]
-        self._populations, ended = populations.stopped(self._populations, before, now, gone=True)
+        made: Counter[str] = Counter()
+        for one in self._births.made(since_mark=True):
+            made[one.kind] += one.count
+        self._populations, ended = populations.stopped(self._populations, before, now, made)
         self._note_stopped(ended)
         native, tail, at_end = self._native(), self._tail, self._counters.sample(tick).native
         if ended and native is not None and at_end is not None and tail is not None and tail.native is not None:

@@ -380,7 +380,7 @@ class TickSource:
                     pause = CALM_SECONDS
                     if calm > CALM_FOR and self._beats >= ENOUGH_INNER:
                         return
-                elif now - self._started > 60:
+                elif now - self._started > 60 or _tensorflow_is_being_imported():
                     pause = 4 * SEARCH_SECONDS
                 else:
                     pause = SEARCH_SECONDS
@@ -499,6 +499,12 @@ class TickSource:
         if self._rank < SECOND:
             self._take(SECOND, "second", None, None, None)
         self._beat(SECOND)
+
+
+def _tensorflow_is_being_imported() -> bool:
+    """While it is, no cycle turns, and the stacks are deep."""
+    module = sys.modules.get("tensorflow")
+    return module is not None and not hasattr(module, "Variable")
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -10,10 +10,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["ANY", "Reader", "Site"]
+from tenure.observe.sites import ANY, Site
 
-ANY = "*"
-"""A key that the source does not tell: a variable index, or the end of a list."""
+__all__ = ["Reader"]
 
 _APPENDING = frozenset(
     ("append", "appendleft", "add", "extend", "extendleft", "insert", "update", "setdefault", "__setitem__")
@@ -25,22 +24,6 @@ _EMPTY_CALLS = frozenset(("list", "dict", "set", "deque", "defaultdict", "Ordere
 }
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A line that stores into a name or an attribute, and how."""
-
-    line: int
-    function: str  # qualified name of the function around the line; "" outside functions
-    verb: str  # the method called, or one of "[]=", "=", "+=", "define"
-    base: str  # the variable or attribute stored into
-    keys: tuple[object, ...]  # the subscripts between `base` and the new value, ANY where the source does not tell
-    scope: str | None  # a variable: the function it is local to (qualified), "" for a global; None for an attribute
-    owner: str | None = None  # an attribute: the class it belongs to, where the receiver tells (`self`, `Registry`)
-    receiver: str = ""  # an attribute: the name it is read from
-    definition: bool = False  # makes the container rather than filling it
-    indirect: bool = False  # through a second name or a parameter
 
 
 @dataclass(slots=True)
@@ -68,8 +51,9 @@ class _Target:
 class Reader:
     """One pass over a module's tree that notes every line that stores into something with a name."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
+    def __init__(self, text: str) -> None:
+        """`text` is the module's source. Raises SyntaxError, ValueError or RecursionError when it does not parse."""
+        self.tree = tree = ast.parse(text)
         self.sites: list[Site] = []
         self.functions: list[tuple[int, int, str]] = []
         self.imports: list[tuple[str, str, str | None]] = []

@@ -6,7 +6,6 @@ not parse or is not text gives empty answers, never an error: the caller then kn
 
 from __future__ import annotations
 
-import ast
 import linecache
 import os
 import sys
@@ -16,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from tenure.observe.assignments import ANY, Reader, Site
+from tenure.observe.sites import ANY, Site
 from tenure.probes.kinds import is_a
 
 __all__ = [
@@ -251,11 +250,12 @@ def _rank(site: Site, depth: int) -> tuple[int, ...]:
 def _parse(file: str, text: str) -> Source | None:
     if not text or len(text) > _LARGEST:
         return None
+    from tenure.observe.assignments import Reader  # with all of `ast` it costs 13 ms, and few runs need it
+
     try:
-        tree = ast.parse(text)
+        reader = Reader(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    reader = Reader(tree)
     try:
         reader.read()
     except RecursionError:  # an expression nested thousands deep is data

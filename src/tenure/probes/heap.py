@@ -30,7 +30,6 @@ from importlib import import_module
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
-from tenure.probes import _heap_python
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
@@ -60,8 +59,8 @@ def _choose() -> tuple[Any, bool]:
         try:
             return import_module("tenure.probes._heap"), True
         except ImportError:
-            return _heap_python, False
-    return _heap_python, False
+            pass
+    return import_module("tenure.probes._heap_python"), False
 
 
 _walker, NATIVE = _choose()
@@ -301,7 +300,7 @@ def _run(
         edges=edges,
         cpu_seconds=seconds,
         walk_bytes=memory,
-        native=_walker is not _heap_python,
+        native=_walker.__name__ == "tenure.probes._heap",
         groups=_groups(raw) if raw else None,
         found=[_found(labels, one) for one in found],
         unreached=_unreached(split) if split else None,
