@@ -527,8 +527,10 @@ def stopped(
         first, last = int(before.column(key, column)[0]), int(now.column(key, column)[0])
         if population.tier == 2 or (expected < 2 and not population.single):
             goes_on = True
-        elif last:
+        elif last >= first:
             goes_on = last - first >= 0.3 * expected
+        elif last:
+            goes_on = True  # fewer than before: a long path is told apart at another place now
         else:
             rates = {kind: rate * ticks for kind, rate in population.kinds.items() if kind in _MADE_IN_PYTHON}
             goes_on = made is None or not rates or any(made.get(kind, 0) >= 0.3 * n for kind, n in rates.items())
