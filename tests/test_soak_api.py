@@ -487,7 +487,7 @@ def test_a_linked_list_is_one_population(
     assert holder_of(report)[0] == text
     found = report.findings[0]
     assert found.objects_per_tick == objects
-    assert found.bytes_per_tick == pytest.approx(size, rel=0.005)
+    assert found.bytes_per_tick == pytest.approx(size, rel=0.05)
 
 
 def test_finalizers_that_pile_up_are_a_holder() -> None:
