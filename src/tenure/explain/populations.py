@@ -525,8 +525,9 @@ def stopped(
         column = "bytes" if population.single else "counts"
         expected = (population.bytes_per_tick if population.single else population.objects_per_tick) * ticks
         first, last = int(before.column(key, column)[0]), int(now.column(key, column)[0])
-        if population.tier == 2 or (expected < 2 and not population.single):
-            goes_on = True
+        elements = population.holder is not None and population.holder.text.endswith("[*]")
+        if population.tier == 2 or not elements or (expected < 2 and not population.single):
+            goes_on = True  # only the elements of one container are sure to be met at the same place again
         elif last >= first:
             goes_on = last - first >= 0.3 * expected
         elif last:
