@@ -528,7 +528,7 @@ def stopped(
         elements = population.holder is not None and population.holder.text.endswith("[*]")
         if population.tier == 2 or not elements or (expected < 2 and not population.single):
             goes_on = True  # only the elements of one container are sure to be met at the same place again
-        elif last >= first:
+        elif last and last >= first:
             goes_on = last - first >= 0.3 * expected
         elif last:
             goes_on = True  # fewer than before: a long path is told apart at another place now
