@@ -211,6 +211,16 @@ def test_a_long_run_keeps_few_samples_and_snapshots_however_long_it_gets(monkeyp
     assert report.samples[-1].tick >= 19_990
 
 
+def test_the_length_of_an_epoch_holds_for_its_batches_only() -> None:
+    watching = RunWatching(("fake",))
+    watching.set_ticks("batch", None)
+    ticked(watching, 3)
+    watching.epoch(512)
+    assert watching._epoch == 512
+    watching.set_ticks("call", "fit")
+    assert watching._epoch == 1
+
+
 class Thing:
     """Something of the program's, with a payload."""
 

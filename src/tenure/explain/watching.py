@@ -158,7 +158,7 @@ class Watching:
         """Begins to count anew: a better tick was found."""
         self._count = 0
         self._samples, self._marks, self._snapshots = [], {}, {}
-        self._populations, self._garbage = (), None
+        self._populations, self._garbage, self._epoch = (), None, 1
         self._witnesses = Witnesses()
 
     def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
