@@ -1,6 +1,6 @@
 """What the births of ops cost an eager training step, against tracemalloc, memray and scalene.
 
-    python benchmarks/births.py [--rounds 60] [--no-peers] [--json FILE]
+    python benchmarks/births.py [--rounds 300] [--no-peers] [--json FILE]
 
 The step is a two-layer MLP (64-128-10, Adam), eager with a batch of 64 and as a `tf.function` with one of 512, which
 takes 0.35 ms. Each op is told (while a growth is being explained): median CPU time of the step's thread over that
@@ -121,7 +121,7 @@ def peers(name: str, step: Step) -> str:
 def main() -> int:
     """Prints the claims; 0 when it is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--no-peers", action="store_true", help="leave the other tools out")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=STEPS, help="print the seconds of one step without births, and nothing else")

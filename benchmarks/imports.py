@@ -1,6 +1,6 @@
 """What `tenure run` adds to a program that only imports TensorFlow: CPU time of the whole process, over bare Python.
 
-    python benchmarks/imports.py [--rounds 5] [--json FILE]
+    python benchmarks/imports.py [--rounds 9] [--json FILE]
 
 User and system time of the child as the kernel counts it, start, report and end included; bare, `tenure run` and memray
 take turns, and the ratio is the median of the rounds' own. tenure runs from a copy with bytecode, as it is installed.
@@ -87,7 +87,7 @@ def rows(figures: dict[str, list[float]]) -> list[dict[str, Any]]:
 def main() -> int:
     """Prints the claim; 0 when it is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures = measure(options.rounds)

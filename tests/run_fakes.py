@@ -28,12 +28,13 @@ class Watching:
         self.found += 1
     def epoch(self, batches):
         pass
-    def tick(self):
+    def tick(self, turns=1):
         import threading
-        self.count += 1
+        self.count += turns
         self.threads.add(threading.get_ident())
         if os.environ.get("FAKE_TICK_FAILS"):
             raise RuntimeError("no tick today")
+        return 1
     def finish(self, exit_status):
         if os.environ.get("FAKE_FINISH_HANGS"):
             import time; time.sleep(60)

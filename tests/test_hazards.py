@@ -126,8 +126,8 @@ def test_the_hammer_finds_the_race_it_looks_for() -> None:
             del held
 
     class Nobody:
-        def tick(self) -> None:
-            pass
+        def tick(self, turns: int = 1) -> int:
+            return 1
 
     thread = threading.Thread(target=walk)
     thread.start()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tenure.explain.populations import garbage, growing, held_tensors
+from tenure.explain.evidence import Population
+from tenure.explain.populations import garbage, growing, held_tensors, stopped
 from tenure.observe.snapshot import Snapshot, Tree
+from tenure.records import Holder
 
 # module > history (list) > tensors > their shapes, and beside it a cache (dict) that is full
 NAMES = ("module", "history", "tensor", "shape", "cache", "entry")
@@ -122,3 +124,29 @@ def test_what_native_code_holds_and_garbage_must_rise_in_each_window() -> None:
         for t in (10, 20, 33, 40)
     ]
     assert held_tensors(sawtooth) == (0.0, 0.0) and garbage(sawtooth) is None
+
+
+LIST = Holder("__main__.history[*]", ("__main__.history[*]",))
+
+
+@pytest.mark.parametrize(
+    ("holder", "tensors", "cache", "goes_on"),
+    [
+        (LIST, (40, 50), (64, 64), True),
+        (LIST, (40, 42), (64, 64), False),  # a buffer that is full
+        (LIST, (40, 9), (64, 64), False),  # a list that was cut
+        (LIST, (40, 9), (64, 140), True),  # the rest of it is met at another place, and the heap got larger
+        (LIST, (40, 0), (64, 64), True),  # not met at its place any more: that can't be told
+        (LIST, (0, 0), (64, 64), True),  # at neither
+        (Holder("__main__.head.next", ("__main__.head.next",)), (40, 40), (64, 64), True),  # no container's elements
+    ],
+)
+def test_whether_a_population_has_stopped(
+    holder: Holder, tensors: tuple[int, int], cache: tuple[int, int], goes_on: bool
+) -> None:
+    population = Population(0, "module", "tensor", 1.0, 1000.0, 1000.0, holder=holder, key=3)
+    before, now = (
+        snapshot(tick, [1, 1, n, n, 1, entries], [500, 56, 1000 * n, 0, 4000, 1000 * entries])
+        for tick, n, entries in zip((40, 50), tensors, cache, strict=True)
+    )
+    assert stopped([population], before, now) == (((population,), ()) if goes_on else ((), (population,)))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from run_fakes import report_of
 
+from tenure.explain import ticks
 from tenure.explain.counting import (
     FunctionCounter,
     LineCounter,
@@ -46,9 +47,10 @@ class Told:
     def set_ticks(self, unit: str, function: str | None) -> None:
         self.unit, self.function, self.count = unit, function, 0
 
-    def tick(self) -> None:
-        self.count += 1
+    def tick(self, turns: int = 1) -> int:
+        self.count += turns
         self.threads.add(threading.get_ident())
+        return 1
 
 
 # --- counting one function -----------------------------------------------------------------------------------------
@@ -194,9 +196,34 @@ def test_explicit_ticks_reach_the_listener_on_their_thread_and_end_with_the_sour
     assert source.describe() == ("tick", None)
 
 
+def test_turns_that_need_not_be_told_are_told_later_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Patient(Told):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turns: list[int] = []
+
+        def tick(self, turns: int = 1) -> int:
+            self.turns.append(turns)
+            return min(super().tick(turns) * 4, 4)
+
+    now = [100.0]
+    monkeypatch.setattr(ticks, "_monotonic", lambda: now[0])
+    told = Patient()
+    source = TickSource(told)
+    source.start()
+    for _ in range(10):
+        tick()
+    assert told.turns == [1, 4, 4]
+    now[0] += 1  # a slow turn is told at once
+    tick()
+    tick()
+    source.stop()
+    assert (told.turns, told.count) == ([1, 4, 4, 2, 1], 12)
+
+
 def test_a_failing_listener_is_noted_and_does_not_reach_the_program() -> None:
     class Fails(Told):
-        def tick(self) -> None:
+        def tick(self, turns: int = 1) -> int:
             raise RuntimeError("broken")
 
     source = TickSource(Fails())

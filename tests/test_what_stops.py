@@ -19,12 +19,18 @@ TARGETS = """
 import collections
 import tensorflow as tf
 
-lazy, replay = {}, collections.deque(maxlen=45)
+lazy, cut, replay = {}, [], collections.deque(maxlen=45)
 
 
 def lazy_columns(i):
     if i < 45:
         lazy[i] = tf.Variable(tf.zeros([5000]))
+
+
+def cut_to_a_tenth(i):
+    cut.append(tf.ones([5000]))
+    if len(cut) >= 50:
+        del cut[:45]
 
 
 def filling_replay(i):
@@ -69,7 +75,7 @@ def report(tmp_path: Path, *arguments: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["lazy_columns", "filling_replay", "shapes"])
+@pytest.mark.parametrize("target", ["lazy_columns", "cut_to_a_tenth", "filling_replay", "shapes"])
 def test_a_soak_sees_that_it_has_stopped(tmp_path: Path, target: str) -> None:
     told = report(tmp_path, "soak", "--cycles", "60", f"program.py:{target}")
     assert told["verdict"] == "flat", [told["why"], *(f["cause"] for f in told["findings"])]

@@ -6,7 +6,7 @@ pickling by name and `inspect.signature` stay, and the call back runs after the 
 the trampoline's frame is not seen while the body runs (`sys._getframe`, `stacklevel`, tracebacks), and it holds no
 argument. A function that calls itself has its own code during an outermost call, so that it may go as deep as ever.
 `LineCounter` counts the turns of a loop by its line with `sys.monitoring` (Python 3.12 and later); no other code pays
-for it. Neither lets an error of the call back into the program, and neither counts in a forked child.
+for it. Neither lets an error of the call back into the program; whoever is called back leaves forked children out.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from __future__ import annotations
 import ast
 import gc
 import opcode
-import os
 import sys
-import threading
 import types
+from _thread import get_ident as _get_ident
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
@@ -117,7 +116,6 @@ class FunctionCounter:
 
     def __init__(self, functions: Iterable[types.FunctionType], on_turn: Callable[[], None]) -> None:
         self.on_turn: Callable[[], None] | None = on_turn
-        self._pid = os.getpid()
         self._swapped: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
         self._bodies: dict[int, types.CodeType] = {}
         self._depth: dict[int, int] = {}
@@ -175,7 +173,10 @@ class FunctionCounter:
     # What is below runs inside the user's call: it must be short and must not raise. The argument is what `enter` gave.
 
     def _enter(self) -> None:
-        thread = threading.get_ident()
+        thread = _get_ident()
+        if thread not in self._depth and not self._calls_itself and not self._unwound:
+            self._depth[thread] = 1
+            return
         depth = self._depth.get(thread, 0)
         self._depth[thread] = depth + 1
         if depth:
@@ -187,19 +188,24 @@ class FunctionCounter:
             self._turn()  # the call before this one ended by an exception: its traceback has died only now
 
     def _left(self, _: None) -> None:
-        if self._leave() == 0:
+        thread = _get_ident()
+        if not self._calls_itself and self._depth.get(thread) == 1:
+            del self._depth[thread]
+            if self.on_turn is not None:
+                self.on_turn()
+        elif self._leave() == 0:
             self._turn()
 
     def _failed(self, hidden: bool, _: None) -> None:
         if self._leave() == 0:
-            self._unwound.add(threading.get_ident())
+            self._unwound.add(_get_ident())
         error = sys.exc_info()[1]
         if not hidden and error is not None and error.__traceback__ is not None and sys.version_info >= (3, 11):
             # The trampoline's own line goes out of the traceback (3.10 restores it from its stack, so it stays there).
             error.__traceback__ = error.__traceback__.tb_next
 
     def _leave(self) -> int:
-        thread = threading.get_ident()
+        thread = _get_ident()
         depth = self._depth.get(thread, 1) - 1
         if depth > 0:
             self._depth[thread] = depth
@@ -210,7 +216,7 @@ class FunctionCounter:
 
     def _enter_coroutine(self) -> bool:
         """Whether no other call of itself awaits this one. Calls of several tasks are under way at a time."""
-        frame: types.FrameType | None = sys._getframe(2)  # 1 is the hook, 2 the trampoline
+        frame: types.FrameType | None = sys._getframe(1)  # the trampoline
         frame = frame.f_back if frame is not None else None
         while frame is not None and id(frame.f_code) not in self._bodies:
             frame = frame.f_back
@@ -235,20 +241,12 @@ class FunctionCounter:
             self._turn()
 
     def _turn(self) -> None:
-        if self.on_turn is not None and os.getpid() == self._pid:
+        if self.on_turn is not None:
             self.on_turn()
 
 
-class _Hook:
+class _Hook(partial[Any]):
     """A hook as a constant of the trampoline; pickled by value (cloudpickle does) it becomes one that does nothing."""
-
-    __slots__ = ("__weakref__", "_run")
-
-    def __init__(self, run: Callable[..., object]) -> None:
-        self._run = run
-
-    def __call__(self, *args: object) -> object:
-        return self._run(*args)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return (_Hook, (_nothing,))
@@ -463,7 +461,6 @@ class LineCounter:
     def __init__(self, code: types.CodeType, line: int, on_turn: Callable[[], None]) -> None:
         self.on_turn: Callable[[], None] | None = on_turn
         self._code, self._line = code, line
-        self._pid = os.getpid()
         self._tool: int | None = None
         if sys.version_info >= (3, 12):
             monitoring = sys.monitoring
@@ -492,6 +489,6 @@ class LineCounter:
         if sys.version_info >= (3, 12):
             if line != self._line or code is not self._code:
                 return sys.monitoring.DISABLE
-            if self.on_turn is not None and os.getpid() == self._pid:
+            if self.on_turn is not None:
                 self.on_turn()
         return None

@@ -530,13 +530,20 @@ def stopped(
             goes_on = True  # only the elements of one container are sure to be met at the same place again
         elif last and last >= first:
             goes_on = last - first >= 0.3 * expected
-        elif last:
-            goes_on = True  # fewer than before: a long path is told apart at another place now
+        elif last:  # fewer than before: dropped, or at another place now (a long path), and then the heap got larger
+            goes_on = (
+                now.objects - before.objects >= 0.3 * population.objects_per_tick * ticks
+                and _all_bytes(now) - _all_bytes(before) >= 0.3 * population.bytes_per_tick * ticks
+            )
         else:
             rates = {kind: rate * ticks for kind, rate in population.kinds.items() if kind in _MADE_IN_PYTHON}
             goes_on = made is None or not rates or any(made.get(kind, 0) >= 0.3 * n for kind, n in rates.items())
         (growing if goes_on else ended).append(population)
     return tuple(growing), tuple(ended)
+
+
+def _all_bytes(snapshot: Snapshot) -> int:
+    return snapshot.python_bytes + snapshot.tensor_bytes
 
 
 def held_tensors(snapshots: Sequence[Snapshot]) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
 from tenure.explain.matchers import LEAST_KEPT, NATIVE_FLOOR
 from tenure.explain.schedule import OpenPlan
+from tenure.explain.ticks import UNTOLD_SECONDS
 from tenure.explain.watching import MIN_GROWTH, Watching
 from tenure.observe import retention
 from tenure.observe.births import Births
@@ -34,6 +35,7 @@ from tenure.records import Missing, Report, Sample, a_unit
 __all__ = ["RunWatching"]
 
 _MOST_EXPLAINED = 4
+_TOLD_EACH = 50  # ticks that are told one by one at first
 _LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
 _CLEAN = 4  # marks right after a collection that give a verdict of their own
 _COLLECTING = 3.0  # seconds that a program may spend in collections of ours, beside 2 % of its time
@@ -117,7 +119,7 @@ class RunWatching(Watching):
 
     def _at_tick(self, tick: int, now: float) -> None:
         if self._left_at is not None:
-            own = now - self._left_at
+            own = (now - self._left_at) / self._turns
             # One tick that waited for a core or for copied pages does not make a program slow.
             self._own_tick = own if tick <= 3 else min(own, 1.5 * self._own_tick + 1e-4)
         try:
@@ -144,6 +146,11 @@ class RunWatching(Watching):
                 self._wait()
             if self._pending is None and self._explain_from is None:
                 self._read(tick)
+
+    def _may_pass(self) -> int:
+        if self._count < _TOLD_EACH or self._explain_from is not None or not self._own_tick:
+            return 1
+        return max(1, min(self._open.next_tick - self._count, int(UNTOLD_SECONDS / self._own_tick)))
 
     def _put_off(self) -> None:
         """The next reading comes as late after one that failed as after one that succeeded: not at each tick."""

@@ -18,6 +18,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from tenure.explain.counting import (
@@ -41,6 +42,8 @@ CALM_FOR = 60.0  # then the sampler ends
 ENOUGH_INNER = 40  # turns of an inner cycle that give a verdict on their own ...
 MANY_OUTER = 5  # ... so that an outer cycle replaces it only when it turns more than a few times
 SECONDS_AFTER = 3.0  # without any cycle, ticks are seconds from here on
+
+UNTOLD_SECONDS = 0.05  # for so long turns are only counted, where the listener allows it: telling one takes 10 us
 
 HOT_CALLS, HOT_SECONDS = 5_000, 50e-6  # a function called so often at such a pace is no cycle, and counting it is dear
 _MOST_RELAUNCHES = 20
@@ -71,7 +74,9 @@ class Listener(Protocol):
 
     def set_ticks(self, unit: str, function: str | None) -> None: ...
 
-    def tick(self) -> None: ...
+    def tick(self, turns: int = 1) -> int:
+        """So many turns have ended; tells how many more may end before it is told again, for a while at most."""
+        ...
 
     def epoch(self, batches: int) -> None:
         """While batches are the ticks: an epoch of so many has ended."""
@@ -89,7 +94,10 @@ class TickSource:
         self._rank = NAMED if function else NONE  # with a name given nothing weaker is ever used
         self._unit, self._function = "tick", None if function is None else function.replace(":", ".")
         self._announced = False
-        self._beats = 0
+        self._beats = self._untold = 0
+        self._allowed = 1
+        self._tell_by = 0.0
+        self._paced = False
         self._counter: FunctionCounter | LineCounter | None = None
         self._candidate: Candidate | None = None
         self._stacks = Stacks(own)
@@ -135,6 +143,8 @@ class TickSource:
         self._over = True
         if _current is self:
             _current = None
+        if self._untold and os.getpid() == self._pid:
+            self._tell()
         self._halt_sampler()
         if self._unhook is not None:
             self._unhook()
@@ -273,23 +283,36 @@ class TickSource:
         if old is not None:
             old.remove()
         self._rank, self._unit, self._function, self._candidate = rank, unit, function, candidate
-        self._announced = False
-        self._beats = self._stacks.unseen = 0
+        self._announced = self._paced = False
+        self._beats = self._untold = self._stacks.unseen = 0
+        self._allowed = 1
         self._stacks.current = None if candidate is None else candidate.code
         self._last_found = self._beaten = _monotonic()
 
     def _beat(self, rank: int) -> None:
-        if self._over or rank != self._rank or not self._busy.acquire(blocking=False):
-            return  # busy: another thread's turn is being told, or the listener has called the user's function itself
+        # Busy: another thread's turn is being told, or the listener has called the user's function itself.
+        if self._over or rank != self._rank or self._busy.locked():
+            return
+        self._beats += 1
+        self._untold += 1
+        self._beaten = _monotonic()
+        if self._untold >= self._allowed or self._beaten >= self._tell_by:
+            self._tell()
+
+    def _tell(self) -> None:
+        if not self._busy.acquire(blocking=False):
+            return
         try:
-            self._beats += 1
-            self._beaten = _monotonic()
-            if self._beats == HOT_CALLS and rank == FUNCTION and self._is_hot():
-                return
+            if self._rank == FUNCTION and self._beats >= HOT_CALLS and not self._paced:
+                self._paced = True
+                if self._is_hot():
+                    return
             if not self._announced:
                 self._announced = True
                 self._listener.set_ticks(self._unit, self._function)
-            self._listener.tick()
+            turns, self._untold = self._untold, 0
+            self._allowed = self._listener.tick(turns)
+            self._tell_by = _monotonic() + UNTOLD_SECONDS
         except Exception as error:  # the watching may fail, the program must not
             if len(self.missing) < 8:
                 self.missing.append(Missing("a tick", f"{type(error).__name__}: {error}"))
@@ -299,7 +322,7 @@ class TickSource:
     def _is_hot(self) -> bool:
         """Whether the counted function is called far too often for a cycle; then it has its own code again."""
         code = self._candidate.code if self._candidate is not None else None
-        if code is None or self._beaten - self._last_found > HOT_CALLS * HOT_SECONDS:
+        if code is None or self._beaten - self._last_found > self._beats * HOT_SECONDS:
             return False
         self._refuse(code)
         return True
@@ -311,14 +334,16 @@ class TickSource:
             return
         self._sampler_runs = True
         self._halt = False
-        self._ended = _thread.allocate_lock()
+        self._ended, self._wake = _thread.allocate_lock(), _thread.allocate_lock()
         self._ended.acquire()
+        self._wake.acquire()
         # not a threading.Thread: the program's threading.enumerate() shows its own threads only
-        _thread.start_new_thread(self._sample, (self._ended,))
+        _thread.start_new_thread(self._sample, (self._ended, self._wake))
 
     def _halt_sampler(self) -> None:
         if self._sampler_runs and os.getpid() == self._pid:
             self._halt = True
+            self._wake.release()
             self._ended.acquire(timeout=0.5)
             self._sampler_runs = False
             for _ in range(100):  # CPython counts threads in /proc when it warns of a fork: ours must be gone there
@@ -349,16 +374,13 @@ class TickSource:
         self._over = True
         self._sampler_runs = False
 
-    def _sample(self, ended: Any) -> None:
+    def _sample(self, ended: Any, wake: Any) -> None:
         me = _thread.get_ident()
         self._native = _thread.get_native_id()
         pause = SEARCH_SECONDS
         try:
             while not self._stopping():
-                wait = pause
-                while wait > 0 and not self._stopping():  # short sleeps, so that a fork or the end waits 5 ms at most
-                    _sleep(min(wait, SEARCH_SECONDS))
-                    wait -= SEARCH_SECONDS
+                wake.acquire(timeout=pause)  # a fork and the end wake it: each look costs the program a turn of the GIL
                 if self._stopping():
                     return
                 try:
@@ -426,12 +448,12 @@ class TickSource:
         return self._beats < 10 or now - self._beaten > max(2.0, 0.5 * (self._beaten - self._last_found))
 
     def _take_function(self, new: Candidate, functions: list[types.FunctionType]) -> None:
-        counter = FunctionCounter(functions[:8], lambda: self._beat(FUNCTION))
+        counter = FunctionCounter(functions[:8], partial(self._beat, FUNCTION))
         self._take(FUNCTION, "call", new.name, counter, new)
 
     def _take_line(self, new: Candidate) -> None:
         rank = LINE if new.code is None else FUNCTION
-        counter = LineCounter(new.parent_code, new.line, lambda: self._beat(rank))
+        counter = LineCounter(new.parent_code, new.line, partial(self._beat, rank))
         if counter.installed:
             self._take(rank, "call" if new.code else "step", new.name, counter, new)
         elif new.code is not None:
@@ -466,7 +488,7 @@ class TickSource:
             return False
         name = f"{module_name(vars(module))}.{self._named.partition(':')[2]}"
         if is_a(value, types.FunctionType) and countable(value.__code__):
-            self._take(NAMED, "call", name, FunctionCounter([value], lambda: self._beat(NAMED)), None)
+            self._take(NAMED, "call", name, FunctionCounter([value], partial(self._beat, NAMED)), None)
             return True
         if "tensorflow" in sys.modules and hasattr(type(value), "python_function"):  # a tf.function
             from tenure.probes.tf import functions

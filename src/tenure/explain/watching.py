@@ -63,6 +63,7 @@ class Watching:
         self._epoch = 1
         self._pid = os.getpid()
         self._count = 0
+        self._turns = 1  # that the last tick told of
         self._unit = "tick"
         self._function: str | None = None
         self._counters = Counters()
@@ -109,15 +110,20 @@ class Watching:
         """An epoch of so many ticks has ended: what is kept once an epoch is little a batch, and a leak nonetheless."""
         self._epoch = max(batches, 1)
 
-    def tick(self) -> None:
-        """One turn of the program's cycle has ended. Never raises; does nothing in a forked child."""
+    def tick(self, turns: int = 1) -> int:
+        """So many turns of the program's cycle have ended; tells how many more need not be told one by one.
+
+        Never raises; does nothing in a forked child.
+        """
         if os.getpid() != self._pid or self._ended:
-            return
-        self._count += 1
+            return 1
+        self._count += turns
         if threading.current_thread() is not threading.main_thread():
-            return  # a heap is read on the main thread only; its next tick will do
+            return 1  # a heap is read on the main thread only; its next tick will do
+        self._turns = turns
         if not self._guard(self._on_tick, _HEAP):
             self._lost_readings += 1
+        return self._may_pass()
 
     def finish(self, exit_status: int | None) -> Report:
         """The report so far; ends the watching. Never raises for a probe's sake."""
@@ -142,6 +148,10 @@ class Watching:
     def _at_tick(self, tick: int, now: float) -> None:
         """What this way of watching does at a tick."""
         raise NotImplementedError
+
+    def _may_pass(self) -> int:
+        """How many ticks may pass before the next one must be told; 1 for each."""
+        return 1
 
     def _at_end(self) -> None:
         """What it does when the program is over, before the report."""

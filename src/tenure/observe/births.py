@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import CodeType, FrameType
@@ -101,8 +101,8 @@ def user_site(frame: FrameType | None) -> Site | None:
         at = at.f_back
 
 
-def _walk_in_python(frame: Any, whose: dict[str, int], sites: dict[Site, Site]) -> Any:
-    """The twin of `probes/_births.c`: the known site of the first frame that is the user's, None past the outermost
+def _walk_in_python(frame: Any, whose: dict[str, int], sites: Mapping[Site, Any]) -> Any:
+    """The twin of `probes/_births.c`: what `sites` has for the first frame that is the user's, None past the outermost
     frame, or the frame that must be judged: its file or its line is new, or its code was generated."""
     try:
         while not (kind := whose[frame.f_code.co_filename]):
@@ -117,11 +117,11 @@ def _walk_in_python(frame: Any, whose: dict[str, int], sites: dict[Site, Site]) 
     return sites.get((code.co_filename, frame.f_lineno, code.co_name), frame)
 
 
-def _choose() -> Callable[[Any, dict[str, int], dict[Site, Site]], Any]:
+def _choose() -> Callable[[Any, dict[str, int], Mapping[Site, Any]], Any]:
     # An eager Keras op is 20 frames deep, so the walk is much of what the births of ops cost.
     if os.environ.get("TENURE_PURE_PYTHON") != "1" and sys.implementation.name == "cpython":
         try:
-            walk: Callable[[Any, dict[str, int], dict[Site, Site]], Any] = import_module("tenure.probes._births").site
+            walk: Callable[[Any, dict[str, int], Mapping[Site, Any]], Any] = import_module("tenure.probes._births").site
             return walk
         except ImportError:
             return _walk_in_python
@@ -210,7 +210,7 @@ class _AtSite:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.ops: dict[str, int] = {}
+        self.ops: dict[str, list[Any]] = {}  # op -> how often, and the usual attributes
         self.traced: dict[str, int] = {}
         self.last: dict[str, tuple[str, ...]] = {}  # op -> its last attributes: name, value, name, value, shortened
         self.new: dict[str, _New] = {}
@@ -240,7 +240,7 @@ class Births:
         self._numbered = 0
         self._uninstall: Callable[[], None] | None = None
         self._watch: Any = None
-        self._at: dict[int, _AtSite] = {}  # by id of the site: it lives for ever, and a tuple is hashed anew each time
+        self._at: dict[Site, _AtSite] = {}
         self._ops_at_mark: dict[tuple[Site, str, bool], int] = {}
         self._keys: set[int] = set()
         self._marked = False
@@ -392,38 +392,38 @@ class Births:
 
     def _op_counts(self) -> Iterable[tuple[tuple[Site, str, bool], int]]:
         for at in list(self._at.values()):
-            for op, count in list(at.ops.items()):
-                yield (at.site, op, False), count
+            for op, seen in list(at.ops.items()):
+                yield (at.site, op, False), seen[0]
             for op, count in list(at.traced.items()):
                 yield (at.site, op, True), count
 
     def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
         # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
-        site = _walk(sys._getframe(2), _whose, _sites)  # the callback's own two frames are none of the user's
-        if type(site) is not tuple:
-            site = user_site(site)
+        at = _walk(sys._getframe(2), _whose, self._at)  # the callback's own two frames are none of the user's
+        if type(at) is not _AtSite:
+            site = user_site(at)
             if site is None:
                 return
-        at = self._at.get(id(site))
-        if at is None:
-            at = self._at.setdefault(id(site), _AtSite(site))
+            at = self._at.get(site) or self._at.setdefault(site, _AtSite(site))
         if graph is not None:
             at.traced[op] = at.traced.get(op, 0) + 1
             return
-        at.ops[op] = at.ops.get(op, 0) + 1
-        if op in _TAKES_SCALARS and at.looked < _LOOKS:
-            self._look_for_scalars(at, inputs)
         for output in outputs:
-            output._tenure_birth = site
-        if attrs:
-            try:
-                key = hash((op, attrs))
-            except TypeError:  # a list of shapes, a function's proto
-                key = hash((op, *_shortened(attrs)))
-            if key not in self._keys:
-                self._note_key(at, op, attrs, key)
-        elif op == _SCALAR and type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
-            at.scalars.add(hash((type(inputs[0]), inputs[0])))
+            output._tenure_birth = at.site
+        seen = at.ops.get(op)
+        if seen is None:
+            seen = at.ops.setdefault(op, [0])
+        seen[0] += 1
+        # Attributes that were here before are the same few objects; in a hash a DType is asked in Python.
+        if attrs and attrs not in seen:
+            self._note_attributes(at, op, attrs)
+            if len(seen) <= _USUAL and _holds_nothing(attrs):
+                seen.append(attrs)
+        if op == _SCALAR:
+            if type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
+                at.scalars.add(hash((type(inputs[0]), inputs[0])))
+        elif at.looked < _LOOKS and op in _TAKES_SCALARS:
+            self._look_for_scalars(at, inputs)
 
     def _look_for_scalars(self, at: _AtSite, inputs: Sequence[Any]) -> None:
         """`x + 0.1` turns the number into a tensor in C, where nothing tells it: what no op has made may be one."""
@@ -432,8 +432,12 @@ class Births:
             if tensor.shape.rank == 0 and not hasattr(tensor, "_tenure_birth") and "CPU" in tensor.backing_device:
                 at.scalars.add(hash(tensor.numpy().tobytes()))
 
-    def _note_key(self, at: _AtSite, op: str, attrs: Sequence[Any], key: int) -> None:
-        if len(self._keys) >= _KEYS:
+    def _note_attributes(self, at: _AtSite, op: str, attrs: Sequence[Any]) -> None:
+        try:
+            key = hash((op, attrs))
+        except TypeError:  # a list of shapes, a function's proto
+            key = hash((op, *_shortened(attrs)))
+        if key in self._keys or len(self._keys) >= _KEYS:
             return
         self._keys.add(key)
         values = _shortened(attrs)
@@ -464,8 +468,15 @@ _TAKES_SCALARS = frozenset(("AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "Floor
     *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "SelectV2")
 }
 _LOOKS = 64  # ops of a line whose operands are looked at: 2 us each, and enough to tell which line brings new numbers
+_USUAL = 4  # attributes of an op at a line that are known at once: mostly one or two types
+_LASTING = frozenset((str, int, float, bool))
 _SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there
 _SCALAR_TYPES = (int, float, bool, complex)
+
+
+def _holds_nothing(attrs: Sequence[Any]) -> bool:
+    """Whether these attributes may be kept: an attribute can be a function with all that it holds."""
+    return all(type(value) in _LASTING or type(value).__name__ == "DType" for value in attrs)
 
 
 def _shortened(attrs: Sequence[Any]) -> tuple[str, ...]:

@@ -9,8 +9,9 @@
 #include <frameobject.h> /* PyFrame_GetBack before Python 3.11 */
 
 PyDoc_STRVAR(site_doc,
-             "site(frame, whose, sites) -> a site, None past the outermost frame, or the frame that Python must judge.\n\n"
-             "`whose`: file name -> 0 not the user's, 1 the user's, 2 generated. `sites`: (file, line, function) -> itself.");
+             "site(frame, whose, sites) -> what `sites` has for the first frame of the user's, None past the outermost frame,\n"
+             "or the frame that Python must judge.\n\n"
+             "`whose`: file name -> 0 not the user's, 1 the user's, 2 generated. `sites`: (file, line, function) -> any.");
 
 static PyObject *site(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {

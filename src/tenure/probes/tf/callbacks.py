@@ -41,9 +41,8 @@ class OpWatch:
         self._on_op = on_op
         self._on = False  # ops are told
         self._started = False  # and what start() changed is still changed, also after the callee failed
-        self._inside = threading.local()
         self._restore: list[Callable[[], None]] = []
-        self._callback = self._teller()
+        self._own = threading.local()
 
     def start(self) -> None:
         """Begins on this thread and on all that start from now. A second call does nothing."""
@@ -75,25 +74,32 @@ class OpWatch:
     def _join_thread(self) -> None:
         from tensorflow.python.framework import op_callbacks
 
-        op_callbacks.add_op_callback(self._callback)
+        op_callbacks.add_op_callback(self._thread_callback())
 
     def _leave_thread(self) -> None:
         from tensorflow.python.eager import context, execute
         from tensorflow.python.framework import op_callbacks
 
         # A callback that is not there raises.
-        if self._callback in context.context().op_callbacks:
-            op_callbacks.remove_op_callback(self._callback)
+        if self._thread_callback() in context.context().op_callbacks:
+            op_callbacks.remove_op_callback(self._thread_callback())
         # While a function is traced TensorFlow leaves its slower `execute` in place; with no callback it acts the same.
         elif not context.context().op_callbacks and execute.execute is execute.execute_with_callbacks:
             execute.execute = execute.quick_execute
 
-    def _teller(self) -> Callable[..., None]:
-        """The op callback, as one function with what it needs in its cells, because it runs for every op.
+    def _thread_callback(self) -> Callable[..., None]:
+        """The calling thread's callback: its own, so that it can tell in a variable whether it is under way."""
+        callback: Callable[..., None] | None = getattr(self._own, "callback", None)
+        if callback is None:
+            callback = self._own.callback = self._teller()
+        return callback
 
-        1.08 times the CPU of an eager step, 1.10 with a method that calls another.
+    def _teller(self) -> Callable[..., None]:
+        """An op callback, as one function with what it needs in its cells, because it runs for every op.
+
+        TensorFlow's own part is 0.3 us an op; a `threading.local` instead of the cell costs 0.2 more.
         """
-        on_op, inside = self._on_op, self._inside
+        on_op, inside = self._on_op, False
 
         def callback(
             op_type: str | bytes,
@@ -103,12 +109,13 @@ class OpWatch:
             op_name: str | None = None,
             graph: Any = None,
         ) -> None:
+            nonlocal inside
             if not self._on:
                 self._leave_quietly()
                 return
-            if inside.__dict__:  # the callee made an op itself
+            if inside:  # the callee made an op itself
                 return
-            inside.now = True
+            inside = True
             try:
                 plain = op_type if type(op_type) is str and op_type[:1] != "_" else _plain(op_type)
                 on_op(plain, attrs or (), inputs, outputs, graph)
@@ -116,7 +123,7 @@ class OpWatch:
                 self._on = False
                 self.failed = f"the watch of the ops ended: {type(error).__name__}: {error}"
             finally:
-                del inside.now
+                inside = False
 
         return callback
 
@@ -124,19 +131,19 @@ class OpWatch:
         from tensorflow.python.eager import context
 
         callbacks = context.context().op_callbacks
-        if self._callback in callbacks:
-            callbacks.remove(self._callback)
+        if self._thread_callback() in callbacks:
+            callbacks.remove(self._thread_callback())
 
     def _patch_convert(self) -> None:
         from tensorflow.python.framework import constant_op, ops
 
-        original = constant_op.convert_to_eager_tensor
+        original, tensor_type = constant_op.convert_to_eager_tensor, ops.EagerTensor
 
         @functools.wraps(original)
         def convert_to_eager_tensor(value: Any, *args: Any, **kwargs: Any) -> Any:
             tensor = original(value, *args, **kwargs)
-            if self._on and not is_a(value, ops.EagerTensor):
-                self._callback(SCALAR, (value,), (), (tensor,))
+            if self._on and type(value) is not tensor_type:
+                self._thread_callback()(SCALAR, (value,), (), (tensor,))
             return tensor
 
         for module in _modules_with("convert_to_eager_tensor", original):
