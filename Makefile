@@ -2,7 +2,7 @@
 #   make demo    a planted leak is found, explained and cured, in a minute
 #   make check   ruff, mypy, import directions, fast tests: under a minute once .venv stands
 #   make test    all tests
-#   make bench   all benchmarks -> benchmarks/results.json, docs/benchmarks.md
+#   make bench   all benchmarks -> benchmarks/results.json, docs/benchmarks.md (ONLY="births walk": these anew)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -45,7 +45,7 @@ test: setup
 	$(BIN)/python -m pytest -q
 
 bench: setup
-	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python benchmarks/run_all.py $(ONLY)
 
 clean:
 	rm -rf $(VENV) .venv-oldest build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

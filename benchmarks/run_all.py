@@ -1,5 +1,7 @@
 """Runs every benchmark in this folder and collects what they say: benchmarks/results.json and docs/benchmarks.md.
 
+    python benchmarks/run_all.py [NAME ...]     (make bench ONLY="NAME ...": these anew, the others as they are there)
+
 A benchmark is a script here. With `--json` it prints a list of claims as the last line of its output, or, where its
 usage says `--json FILE`, writes it there: `{"claim", "figure", "goal", "unit", "met", "against"}`; `against` names what
 it was measured against or is null. They run one after another, each in a process of its own. Exit status 1 when
@@ -30,13 +32,24 @@ KEYS = ("claim", "figure", "goal", "unit", "met", "against")
 def main() -> int:
     """Runs them all, writes both files, and returns the exit status."""
     scripts = sorted(path for path in HERE.glob("*.py") if path.name != Path(__file__).name and path.name[0] != "_")
-    results = {"machine": machine(), "benchmarks": {path.stem: measure(path) for path in scripts}}
+    only = sys.argv[1:]
+    unknown = set(only) - {path.stem for path in scripts}
+    if unknown:
+        print(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(p.stem for p in scripts)}")
+        return 2
+    kept = json.loads(RESULTS.read_text()) if only and RESULTS.exists() else {"machine": machine(), "benchmarks": {}}
+    if kept["machine"] != machine():
+        print(f"{RESULTS} is of another machine or other versions; run all benchmarks")
+        return 2
+    chosen = [path for path in scripts if not only or path.stem in only]
+    benchmarks = {**kept["benchmarks"], **{path.stem: measure(path) for path in chosen}}
+    results = {"machine": machine(), "benchmarks": dict(sorted(benchmarks.items()))}
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     PAGE.write_text(page(results))
     claims = [claim for result in results["benchmarks"].values() for claim in result.get("claims", [])]
     failed = sum("error" in result for result in results["benchmarks"].values())
     met = sum(claim["met"] for claim in claims)
-    print(f"{len(scripts) - failed} of {len(scripts)} benchmarks ran, {met} of {len(claims)} claims met")
+    print(f"{len(benchmarks) - failed} of {len(scripts)} benchmarks ran, {met} of {len(claims)} claims met")
     return 0 if not failed and met == len(claims) else 1
 
 
@@ -66,7 +79,12 @@ def measure(script: Path) -> dict[str, Any]:
             return {"purpose": purpose, "error": f"not finished after {TIMEOUT} s"}
         except (IndexError, KeyError, TypeError, ValueError) as error:
             return {"purpose": purpose, "error": f"exit status {done.returncode}, and no figures ({error})"}
-    return {"purpose": purpose, "seconds": round(time.monotonic() - start, 1), "claims": claims}
+    return {
+        "purpose": purpose,
+        "date": time.strftime("%Y-%m-%d"),
+        "seconds": round(time.monotonic() - start, 1),
+        "claims": claims,
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -94,7 +112,8 @@ def page(results: dict[str, Any]) -> str:
     told = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
     lines = ["# Benchmarks", "", f"Written by `make bench`. {told}.", ""]
     for name, result in results["benchmarks"].items():
-        lines += [f"## {name}", "", result["purpose"], ""]
+        when = f" Measured on {result['date']}." if "date" in result else ""
+        lines += [f"## {name}", "", f"{result['purpose']}{when}", ""]
         if "error" in result:
             lines += [f"Failed: {result['error']}", ""]
             continue
