@@ -103,6 +103,15 @@ def test_the_kernels_of_a_retrace_belong_to_it() -> None:
     assert finding.bytes_per_tick == pytest.approx(480_000, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["summary-writer", "lookup-table"])
+def test_the_kernels_of_a_named_resource_belong_to_what_makes_it(kind: str) -> None:
+    few = population(kinds={kind: 1.0}, bytes_per_tick=368.0, tensor_bytes_per_tick=0.0)
+    given = (GivenBack("kernel-cache", 8600.0),)
+    (finding,) = verdict_on(populations=(few,), autopsy=given, native=steady(8600.0), differential=True).findings
+    assert (finding.cause, finding.also) == (f"{kind}-recreated", ("eager-kernel-cache",))
+    assert finding.bytes_per_tick == pytest.approx(8968)
+
+
 def test_a_new_optimizer_a_round_is_the_kernel_cache_with_its_line() -> None:
     site = OpSite(replace(BORN, line=18), "VarHandleOp", 0.0, 8.0, Changed("shared_name", ("a", "b", "c")))
     made = (Made("optimizer", replace(BORN, line=13), 1.0),)

@@ -49,6 +49,9 @@ _NATIVE_WEIGHT = (
 # Bytes a tick of tensors in a container of the user's, below which even growth that is slow by its nature is a note.
 LEAST_KEPT = 256.0
 
+_NAMED_RESOURCES = ("summary-writer-recreated", "lookup-table-recreated")
+_KERNELS_OF_A_RESOURCE = 64 * 1024.0  # bytes, generously: a file writer leaves 8.5 KB of kernels
+
 _MOST_OF_A_SCALAR = 16 * 1024.0  # bytes: what one number may take at most, as only 64 operands of a line are looked at
 
 
@@ -314,6 +317,9 @@ def _host_of(action: str, share: float, drafts: list[Draft]) -> Draft | None:
         "gradient-registry",
     )
     if makes_kernels and leading.bytes >= 0.2 * share:
+        return leading
+    # A writer or a table is a named resource: little in Python, and kernels of its own for each.
+    if leading.cause in _NAMED_RESOURCES and share <= _KERNELS_OF_A_RESOURCE * leading.objects:
         return leading
     return leading if share <= 0.1 * leading.bytes else None
 
