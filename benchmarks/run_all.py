@@ -37,7 +37,10 @@ def main() -> int:
     if unknown:
         print(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(p.stem for p in scripts)}")
         return 2
-    kept = json.loads(RESULTS.read_text()) if only and RESULTS.exists() else {"machine": machine(), "benchmarks": {}}
+    if only and not RESULTS.exists():
+        print(f"there is no {RESULTS} to put these beside; run all benchmarks first")
+        return 2
+    kept = json.loads(RESULTS.read_text()) if only else {"machine": machine(), "benchmarks": {}}
     if kept["machine"] != machine():
         print(f"{RESULTS} is of another machine or other versions; run all benchmarks")
         return 2

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tenure.observe.births import Births, Ops, user_site
+from tenure.observe.births import Births, Ops, _holds_nothing, user_site
 
 tf: Any = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tf
@@ -188,3 +188,11 @@ def test_rows_are_plain_values(births: Births) -> None:
     row = next(o for o in births.ops() if o.op == "AddV2")
     assert isinstance(row, Ops)
     assert isinstance(hash(row), int)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "kept"),
+    [(("T", 1, "transpose_a", False), True), (("separator", "x" * 100), False), (("f", lambda: 0), False)],
+)
+def test_attributes_are_kept_where_they_are_small_and_hold_nothing(attrs: tuple[Any, ...], kept: bool) -> None:
+    assert _holds_nothing(attrs) is kept

@@ -221,6 +221,14 @@ def test_turns_that_need_not_be_told_are_told_later_all_of_them(monkeypatch: pyt
     assert (told.turns, told.count) == ([1, 4, 4, 2, 1], 12)
 
 
+def test_a_sampler_that_another_thread_has_woken_ends_all_the_same() -> None:
+    source = TickSource(Told())
+    source.start()
+    source._wake = threading.Lock()  # released already
+    source.stop()
+    assert not source._sampler_runs
+
+
 def test_a_failing_listener_is_noted_and_does_not_reach_the_program() -> None:
     class Fails(Told):
         def tick(self, turns: int = 1) -> int:

@@ -11,6 +11,7 @@ A sampler thread reads the stacks (`stacks`) each 5 ms, and nothing else, until 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import inspect
 import os
 import sys
@@ -343,7 +344,8 @@ class TickSource:
     def _halt_sampler(self) -> None:
         if self._sampler_runs and os.getpid() == self._pid:
             self._halt = True
-            self._wake.release()
+            with contextlib.suppress(RuntimeError):  # another thread that forks has woken it already
+                self._wake.release()
             self._ended.acquire(timeout=0.5)
             self._sampler_runs = False
             for _ in range(100):  # CPython counts threads in /proc when it warns of a fork: ours must be gone there

@@ -469,14 +469,17 @@ _TAKES_SCALARS = frozenset(("AddV2", "Sub", "Mul", "RealDiv", "FloorDiv", "Floor
 }
 _LOOKS = 64  # ops of a line whose operands are looked at: 2 us each, and enough to tell which line brings new numbers
 _USUAL = 4  # attributes of an op at a line that are known at once: mostly one or two types
-_LASTING = frozenset((str, int, float, bool))
+_LASTING = frozenset((int, float, bool))
 _SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there
 _SCALAR_TYPES = (int, float, bool, complex)
 
 
 def _holds_nothing(attrs: Sequence[Any]) -> bool:
-    """Whether these attributes may be kept: an attribute can be a function with all that it holds."""
-    return all(type(value) in _LASTING or type(value).__name__ == "DType" for value in attrs)
+    """Whether these attributes may be kept: an attribute can be a function with all that it holds, or a long text."""
+    return all(
+        len(value) <= _SHORT if type(value) is str else type(value) in _LASTING or type(value).__name__ == "DType"
+        for value in attrs
+    )
 
 
 def _shortened(attrs: Sequence[Any]) -> tuple[str, ...]:
