@@ -1,9 +1,9 @@
 """What `tenure run` adds to the CPU time of a compiled training step, against memray and tracemalloc.
 
-    python benchmarks/watched_step.py [--pairs 6] [--json FILE]
+    python benchmarks/watched_step.py [--pairs 10] [--json FILE]
 
 A two-layer MLP for MNIST (784-512-10, Adam, batch 128) in a `tf.function` runs in two processes, bare and under
-`tenure run`, which take turns of 200 steps, so that whatever slows the machine slows both. The figure is the median
+`tenure run`, which take turns of 100 steps, so that whatever slows the machine slows both. The figure is the median
 over the turns of the watched process's CPU time (all threads) over the bare one's, from step 5,000 on, when the cycle
 has been found and the heap is read ever more rarely, as in any longer run. memray and tracemalloc(25) get 6,000 steps.
 """
@@ -61,7 +61,7 @@ def train():
 
 train()
 """
-FIRST, TURNS, STEPS = 5_000, 30, 200
+FIRST, TURNS, STEPS = 5_000, 30, 100
 GOAL = 1.02
 
 
@@ -122,7 +122,7 @@ def under(folder: Path, before: list[str], after: tuple[str, ...] = ()) -> float
 def main() -> int:
     """Prints the claim; 0 when it is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tenure-step-") as name:
