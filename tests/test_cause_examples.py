@@ -118,7 +118,16 @@ def test_what_only_costs_is_no_leak(reports: Reports, name: str, form: str) -> N
     assert reports(name)[form]["verdict"] == "flat"
 
 
+@pytest.mark.parametrize("form", BAD)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*GROWING, "threads_created_per_request")])
+def test_what_only_costs_is_named_with_its_line(reports: Reports, name: str, form: str) -> None:
+    top = reports(name)[form]["findings"][0]
+    assert (top["cause"], top["class"]) == (name.replace("_", "-"), "cost")
+    assert top["birth"]["line"] in marked(name, form)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cure_is_flat(reports: Reports, name: str) -> None:
     told = reports(name)
     assert {form: told[form]["why"] for form in GOOD if form in told and told[form]["verdict"] != "flat"} == {}
+    assert {form: told[form]["findings"] for form in GOOD if form in told and told[form]["findings"]} == {}

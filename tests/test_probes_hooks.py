@@ -33,6 +33,7 @@ def _made(work: Any) -> Counter[str]:
     return made
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras, while it saves a model
 def test_each_kind_of_thing_is_told(tmp_path: Path) -> None:
     def work() -> None:
         tf.Variable(1.0)
@@ -49,10 +50,14 @@ def test_each_kind_of_thing_is_told(tmp_path: Path) -> None:
         tf.function(keras.ops.relu, autograph=False)(tf.constant(1.0))
         keras.Model(place := keras.Input((2,)), keras.layers.Dense(1)(place))
         _relu_with_gradient()
+        tf.saved_model.save(tf.Module(), str(tmp_path / "module"))
+        tf.saved_model.load(str(tmp_path / "module"))
+        keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(tmp_path / "model.keras")
+        keras.models.load_model(filepath=tmp_path / "model.keras")
 
     made = _made(work)
     assert set(hooks.KINDS) - set(made) == set()
-    assert made["model"] == 1
+    assert made["model"] == 3
 
 
 def _relu_with_gradient() -> None:
@@ -109,7 +114,7 @@ def test_fit_and_predict_tell_their_ticks() -> None:
     seen: list[tuple[str, str]] = []
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    uninstall = hooks.install_calls(lambda what, when, thing: seen.append((what, when)))
+    uninstall = hooks.install_calls(lambda what, when, thing, items: seen.append((what, when)))
     try:
         model.fit(np.zeros((4, 2)), np.zeros((4, 1)), batch_size=2, epochs=2, verbose=0)
         model.predict(np.zeros((2, 2)), verbose=0)
@@ -241,3 +246,26 @@ def test_one_watch_at_a_time() -> None:
             OpWatch(lambda *event: None).start()
     finally:
         first.stop()
+
+
+def test_a_session_that_the_collector_closes_is_not_told_as_closed() -> None:
+    def work() -> None:
+        tf.compat.v1.Session(graph=tf.Graph()).close()
+        tf.compat.v1.Session(graph=tf.Graph())
+
+    made = _made(work)
+    assert (made["session"], made["session-close"]) == (2, 1)
+
+
+def test_calls_tell_how_many_items_they_get() -> None:
+    seen: list[int | None] = []
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    uninstall = hooks.install_calls(lambda what, when, thing, items: seen.append(items) if when == "enter" else None)
+    try:
+        model.predict(np.zeros((1, 2)), verbose=0)
+        model.predict(x=tf.zeros((3, 2)), verbose=0)
+        keras.Model([model.inputs[0]], model.outputs[0]).predict([np.zeros((4, 2))], verbose=0)
+        model.predict(tf.data.Dataset.from_tensors(tf.zeros((1, 2))), verbose=0)
+    finally:
+        uninstall()
+    assert seen == [1, 3, 4, None]

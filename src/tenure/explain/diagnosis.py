@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tenure.causes import CATALOGUE
+from tenure.explain.costs import costs
 from tenure.explain.evidence import Evidence
 from tenure.explain.matchers import (
     LEAST_KEPT,
@@ -60,6 +61,7 @@ def diagnose(evidence: Evidence, windows: int) -> Verdict:
         draft.birth = draft.birth or _line_of_makers(draft.cause, evidence)
     _fold_debris(drafts, evidence)
     drafts += _from_native_rest(evidence, drafts)
+    drafts += costs(evidence, drafts)
     worth = [d for d in drafts if _worth(d, evidence)]
     findings = sorted((_finding(d, evidence, windows) for d in worth), key=_rank)
     leaks = [d for d in worth if d.kind == "leak"]
@@ -236,8 +238,8 @@ def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
         kind=draft.kind,
         origin=entry.origin if kept is None else "user",
         confidence=round(1 - 0.3 * 0.5**windows, 3),
-        bytes_per_tick=draft.bytes,
-        tensor_bytes_per_tick=draft.tensor_bytes,
+        bytes_per_tick=draft.bytes if draft.kind != "cost" else None,
+        tensor_bytes_per_tick=draft.tensor_bytes if draft.kind != "cost" else None,
         objects_per_tick=draft.objects or None,
         remedy=entry.remedy if kept is None else f"Bound or clear {kept.text}, or keep less in it.",
         birth=draft.birth,

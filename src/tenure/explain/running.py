@@ -303,6 +303,8 @@ class RunWatching(Watching):
         if self._explain_from is not None:
             self._read(self._count, explain=True)
             self._take_answer(_LAST_WAIT)
+        if not self._explained_at and self._made_since is not None:
+            self._witnesses.take_made(self._births, self._count - self._made_since)
         native = super()._native()
         if native is not None and native.stands and not collector_off():
             gc.collect()

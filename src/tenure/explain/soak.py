@@ -138,6 +138,7 @@ class SoakWatching(Watching):
             self._mark()
         looked = self._read(tick) if tick in plan.marks else None
         if looked is not None and tick == plan.marks[-1]:
+            self._witnesses.take_made(self._births, tick - plan.warmup)
             tops = populations.growing(self._used(), looked.tree)
             self._seldom = populations.seldom(self._used(), looked.tree, self._min_growth)
             self._suspected = any(top.trend.rate >= self._min_growth / 4 for top in tops) or self._other_growth()

@@ -207,7 +207,7 @@ class TickSource:
             self._take(EXPLICIT, "tick", None, None, None)
         self._beat(EXPLICIT)
 
-    def keras(self, what: str, when: str, model: object) -> None:
+    def keras(self, what: str, when: str, model: object, items: int | None = None) -> None:
         """What `probes.tf.hooks.install_calls` tells, on the thread it happens: calls of fit and such, and ticks."""
         if self._over or self._rank > KERAS:
             return

@@ -335,14 +335,18 @@ class Births:
                 self._known.pop(next(iter(self._known)), None)
             self._known[known.key] = known
 
-    def _called(self, what: str, when: str, model: object) -> None:
-        """A fit, evaluate, predict or train_on_batch begins: counted by its line like a thing that is made."""
+    def _called(self, what: str, when: str, model: object, items: int | None = None) -> None:
+        """A fit, evaluate, predict or train_on_batch begins: counted by its line like a thing that is made.
+
+        One with a single item is counted once more, as `predict-one` and so on.
+        """
         if when != "enter":
             return
         site = user_site(sys._getframe(1))
         if site is not None:
             with self._lock:
-                self._counts[what, site] = self._counts.get((what, site), 0) + 1
+                for kind in (what, f"{what}-one") if items == 1 else (what,):
+                    self._counts[kind, site] = self._counts.get((kind, site), 0) + 1
 
     def _forgetter(self) -> Callable[[_Known], None]:
         known = self._known

@@ -35,15 +35,19 @@ __all__ = [
 OnMade = Callable[[str, object], None]
 """Called with the kind and the thing just made, on the thread that made it, before its maker gets it."""
 
-OnCall = Callable[[str, str, object], None]
+OnCall = Callable[[str, str, object, "int | None"], None]
 """Called with what (`fit`, `evaluate`, `predict`, `train_on_batch`; `train-batch`, `test-batch`, `predict-batch`,
-`epoch`), when (`enter` and `leave` for the first four, `tick` for the rest) and the model or callback list."""
+`epoch`), when (`enter` and `leave` for the first four, `tick` for the rest), the model or callback list, and of how
+many items the call's array is (None where that is not known)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A method to wrap. `argument` is the place of the argument that is told instead of self; `accept` filters by
-    (self, told); `once` tells the outermost of nested constructors only. `optional`: not all versions have it."""
+    """A method to wrap, or a function of the module's where there is no owner.
+
+    `argument` is the place of the argument that is told instead of self; `accept` filters by (self, told); `once` tells
+    the outermost of nested constructors only. `optional`: not all versions have it.
+    """
 
     kind: str
     module: str
@@ -53,6 +57,10 @@ class _Point:
     accept: Callable[[Any, Sequence[Any]], bool] | None = None
     once: bool = False
     optional: bool = False
+
+
+def _by_the_program(session: Any, args: Sequence[Any]) -> bool:
+    return sys._getframe(2).f_code.co_name != "__del__"  # the caller of the wrapper
 
 
 def _own_graph(graph: Any, args: Sequence[Any]) -> bool:
@@ -88,6 +96,9 @@ _POINTS: dict[str, tuple[_Point, ...]] = {
         _Point("dataset", "tensorflow.python.data.ops.dataset_ops", "DatasetV2"),
         _Point("iterator", "tensorflow.python.data.ops.iterator_ops", "OwnedIterator"),
         _Point("session", "tensorflow.python.client.session", "BaseSession"),
+        _Point("session-close", "tensorflow.python.client.session", "BaseSession", "close", accept=_by_the_program),
+        _Point("saved-model-load", "tensorflow.python.saved_model.load", "Loader"),
+        _Point("saved-model-save", "tensorflow.python.saved_model.save", "", "save_and_return_nodes"),
         _Point("tensor-array", "tensorflow.python.ops.tensor_array_ops", "TensorArray"),
         _Point("summary-writer", "tensorflow.python.ops.summary_ops_v2", "_ResourceSummaryWriter"),
         _Point("summary-writer", "tensorflow.python.summary.writer.writer", "FileWriter"),
@@ -116,6 +127,8 @@ _POINTS: dict[str, tuple[_Point, ...]] = {
         _Point("model", "keras.src.models.model", "Model", once=True),
         _Point("model", "keras.src.models.functional", "Functional", once=True),
         _Point("optimizer", "keras.src.optimizers.base_optimizer", "BaseOptimizer"),
+        _Point("keras-load", "keras.src.saving.saving_lib", "", "load_model"),
+        _Point("keras-load", "keras.src.legacy.saving.legacy_h5_format", "", "load_model_from_hdf5"),
     ),
     "tf_keras": (
         _Point("model", "tf_keras.src.engine.training", "Model", once=True),
@@ -227,6 +240,15 @@ def _made_wrapper(point: _Point, original: Callable[..., Any], observer: _Observ
     kind, argument, accept = point.kind, point.argument, point.accept
     if point.once:
         return _once_wrapper(kind, original, observer)
+    if not point.owner:
+
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            observer(kind, result)
+            return result
+
+        return function
 
     @functools.wraps(original)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -273,20 +295,31 @@ def _call_wrapper(point: _Point, original: Callable[..., Any], observer: _Observ
         @functools.wraps(original)
         def tick(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            observer(what, "tick", self)
+            observer(what, "tick", self, None)
             return result
 
         return tick
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observer(what, "enter", self)
+        items = _items(args[0] if args else kwargs.get("x"))
+        observer(what, "enter", self, items)
         try:
             return original(self, *args, **kwargs)
         finally:
-            observer(what, "leave", self)
+            observer(what, "leave", self, items)
 
     return call
+
+
+def _items(given: Any) -> int | None:
+    """Of how many items the arrays given to fit, evaluate or predict are."""
+    try:
+        while isinstance(given, (dict, list, tuple)) and given:
+            given = next(iter(given.values() if isinstance(given, dict) else given))
+        return int(given.shape[0])
+    except Exception:  # a dataset, a generator, a list of numbers
+        return None
 
 
 def _function_wrapper(original: Callable[..., Any], observer: _Observer) -> Callable[..., Any]:
@@ -339,7 +372,8 @@ def _wrap_all(
 ) -> None:
     for point in points:
         try:
-            owner = getattr(importlib.import_module(point.module), point.owner, None)
+            module = importlib.import_module(point.module)
+            owner = getattr(module, point.owner, None) if point.owner else module
             if owner is None and point.optional:
                 continue
             _wrap_method(owner, point, wrap, restore)
