@@ -10,6 +10,7 @@ import pytest
 from tenure.causes import CATALOGUE
 from tenure.explain.diagnosis import diagnose, fingerprint
 from tenure.explain.evidence import (
+    Bound,
     CachingDataset,
     Evidence,
     Garbage,
@@ -329,3 +330,31 @@ def test_every_cause_that_can_be_told_is_in_the_catalogue() -> None:
     from tenure.explain import matchers
 
     assert {cause for _, cause in matchers._MATCHERS} <= set(CATALOGUE)
+
+
+def test_a_container_with_a_bound_that_is_not_full_yet_decides_nothing() -> None:
+    ring = population(bound=Bound("maxlen", 500, 100))
+    verdict = verdict_on(populations=(ring,))
+    assert (verdict.verdict, verdict.findings) == ("inconclusive", ())
+    assert "train.history still fills: it holds 100 of at most 500 (maxlen)" in verdict.why
+    assert "750 ticks would tell" in verdict.why
+
+
+def test_a_bound_beyond_the_memory_is_none() -> None:
+    ring = population(bound=Bound("maxlen", 10**6, 100))
+    assert verdict_on(populations=(ring,), room=1e9).verdict == "leak"
+    assert verdict_on(populations=(ring,), room=1e12).verdict == "inconclusive"
+    assert verdict_on(populations=(ring,), room=None).verdict == "inconclusive"
+
+
+def test_a_cache_that_takes_far_longer_to_fill_than_the_run_is_a_leak() -> None:
+    cache = population(through=("lru-cache",), bound=Bound("maxsize", 100_000, 100))
+    assert causes(populations=(cache,)) == ["cache-on-method"]
+    assert causes(populations=(replace(cache, bound=Bound("maxsize", 128, 100)),)) == []
+
+
+def test_a_leak_beside_a_ring_that_fills_is_a_leak() -> None:
+    ring = population(bound=Bound("maxlen", 500, 100), key=1)
+    other = population(holder=replace(HELD, text="train.losses[*]"), birth=replace(BORN, line=30), key=2)
+    verdict = verdict_on(populations=(ring, other))
+    assert [finding.holder.text for finding in verdict.findings] == ["train.losses[*]"]

@@ -19,7 +19,7 @@ TARGETS = """
 import collections
 import tensorflow as tf
 
-lazy, cut, replay = {}, [], collections.deque(maxlen=45)
+lazy, cut, replay, ring = {}, [], collections.deque(maxlen=45), collections.deque(maxlen=180)
 
 
 def lazy_columns(i):
@@ -31,6 +31,10 @@ def cut_to_a_tenth(i):
     cut.append(tf.ones([5000]))
     if len(cut) >= 50:
         del cut[:45]
+
+
+def a_third_of_a_ring(i):
+    ring.append(tf.ones([5000]))
 
 
 def filling_replay(i):
@@ -80,6 +84,13 @@ def test_a_soak_sees_that_it_has_stopped(tmp_path: Path, target: str) -> None:
     told = report(tmp_path, "soak", "--cycles", "60", f"program.py:{target}")
     assert told["verdict"] == "flat", [told["why"], *(f["cause"] for f in told["findings"])]
     assert any("has stopped growing" in note for note in told["notes"])
+
+
+@pytest.mark.slow
+def test_a_ring_that_is_not_full_yet_decides_nothing(tmp_path: Path) -> None:
+    told = report(tmp_path, "soak", "--cycles", "60", "program.py:a_third_of_a_ring")
+    assert told["verdict"] == "inconclusive", [f["cause"] for f in told["findings"]]
+    assert "program.ring still fills" in told["why"] and "of at most 180 (maxlen)" in told["why"]
 
 
 @pytest.mark.slow

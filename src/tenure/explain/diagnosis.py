@@ -8,6 +8,7 @@ alone as `unattributed-growth`. A false alarm costs more than a missed leak: wha
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -77,7 +78,7 @@ def _merge(drafts: list[Draft]) -> list[Draft]:
     merged: list[Draft] = []
     for draft in sorted(drafts, key=lambda d: -d.bytes):
         for other in merged:
-            if other.cause == draft.cause and _same_place(other, draft):
+            if other.cause == draft.cause and other.fills == draft.fills and _same_place(other, draft):
                 other.bytes += draft.bytes
                 other.tensor_bytes += draft.tensor_bytes
                 other.spread = (other.spread[0] + draft.spread[0], other.spread[1] + draft.spread[1])
@@ -104,12 +105,14 @@ def _same_place(a: Draft, b: Draft) -> bool:
 def _fold_debris(drafts: list[Draft], evidence: Evidence) -> None:
     """Adds to the leading finding what libraries and registries keep in its wake, so that one leak is one finding."""
     leading = max(
-        (d for d in drafts if d.kind == "leak" and d.steady and d.tier != 1), key=lambda d: d.bytes, default=None
+        (d for d in drafts if d.kind == "leak" and d.steady and d.fills is None and d.tier != 1),
+        key=lambda d: d.bytes,
+        default=None,
     )
     if leading is None or leading.bytes < evidence.min_growth:
         return
     for draft in list(drafts):
-        if draft is leading:
+        if draft is leading or draft.fills is not None:
             continue
         wake = draft.tier == 1 or (draft.cause == "unattributed-growth" and draft.holder is None)
         registry = draft.tier == 2 and draft.bytes < 0.5 * leading.bytes
@@ -217,7 +220,7 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
 
 def _worth(draft: Draft, evidence: Evidence) -> bool:
     if draft.kind == "leak":
-        return draft.steady and not draft.slowing and draft.bytes >= _least(draft, evidence)
+        return draft.steady and not draft.slowing and draft.fills is None and draft.bytes >= _least(draft, evidence)
     return True
 
 
@@ -279,6 +282,11 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
             findings,
             notes,
         )
+    filling = [d for d in drafts if d.fills is not None and d.bytes >= _least(d, evidence)]
+    if filling:
+        return Verdict(
+            "inconclusive", _until_full(max(filling, key=lambda d: d.bytes), evidence.ticks), findings, notes
+        )
     slowing = [d for d in drafts if d.slowing and d.bytes >= evidence.min_growth]
     native = evidence.native
     if slowing or (native is not None and native.stands and native.slowing and native.low >= NATIVE_FLOOR):
@@ -295,6 +303,18 @@ def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterabl
         findings,
         notes,
     )
+
+
+def _until_full(draft: Draft, ticks: Ticks) -> str:
+    """Why a container that has a bound and is not full yet decides nothing, and the run that would."""
+    assert draft.fills is not None
+    most, holds, by = draft.fills.most, draft.fills.holds, draft.fills.by
+    name = draft.holder.text.removesuffix("[*]").removesuffix(" > ") if draft.holder else "a container"
+    left = max(most - holds, 0) / draft.objects
+    more = math.ceil(1.5 * (ticks.count + left) / 10) * 10  # half as long again, so that whole windows lie behind it
+    at = f"{name} still fills: it holds {holds:,} of at most {most:,} ({by})"
+    full = f"full, it takes {most * draft.bytes / draft.objects / 1e6:,.1f} MB"
+    return f"{at}; {full}; {units(ticks.unit, more)} would tell whether anything grows beyond that"
 
 
 def _too_few(ticks: Ticks, windows: int) -> str:

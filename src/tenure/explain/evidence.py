@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tenure.records import Birth, Changed, GivenBack, Holder, Ticks
 
 __all__ = [
+    "Bound",
     "CachingDataset",
     "Evidence",
     "Garbage",
@@ -22,6 +23,18 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """The most that a container will ever hold, by its own word, and what it holds now.
+
+    `by` is what sets it, `maxlen` of a deque or `maxsize` of an LRU cache.
+    """
+
+    by: str
+    most: int
+    holds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Population:
     """A population of objects at one holder path that grew in every window: the topmost group that grows.
 
@@ -30,7 +43,8 @@ class Population:
     (tensor, variable, model, graph, trace, tape, ...); `through` names the kinds of the objects on the path to it.
     `low` and `high` are the bytes a tick of
     its slowest and fastest window. `single` is one object that gets larger instead of more objects. `views` are small
-    array views of large buffers, `kept_bytes` what they keep beyond what was counted.
+    array views of large buffers, `kept_bytes` what they keep beyond what was counted. `bound`: the container that
+    holds them will be full one day.
     """
 
     tier: int
@@ -54,6 +68,7 @@ class Population:
     key: int = 0
     low: float | None = None
     high: float | None = None
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +163,7 @@ class Evidence:
 
     `epoch`: how many of these ticks are one turn further out, where that is known (the batches of an epoch).
     `differential`: the autopsy compared two releases, so that what the program built while it warmed up is not in it.
+    `room`: the bytes that the process may still take, None where that is not known.
     """
 
     ticks: Ticks
@@ -168,3 +184,4 @@ class Evidence:
     min_growth: float = 4096.0
     differential: bool = False
     epoch: int = 1
+    room: float | None = None

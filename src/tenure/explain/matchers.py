@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tenure.explain.evidence import Evidence, Native, Population
+from tenure.explain.evidence import Bound, Evidence, Native, Population
 from tenure.records import Birth, Changed, Holder, a_unit, counted, units
 
 __all__ = [
@@ -52,6 +52,8 @@ LEAST_KEPT = 256.0
 _NAMED_RESOURCES = ("summary-writer-recreated", "lookup-table-recreated")
 _KERNELS_OF_A_RESOURCE = 64 * 1024.0  # bytes, generously: a file writer leaves 8.5 KB of kernels
 
+_IN_SIGHT = 20  # times the ticks of this run: a cache that takes longer to fill is not waited for
+
 _MOST_OF_A_SCALAR = 16 * 1024.0  # bytes: what one number may take at most, as only 64 operands of a line are looked at
 
 
@@ -75,6 +77,7 @@ class Draft:
     also: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
     spread: tuple[float, float] = (0.0, 0.0)  # bytes a tick below and above `bytes`
+    fills: Bound | None = None  # its container has a bound that it will come to
 
 
 # ---------------------------------------------------------------------------------------------- populations
@@ -103,11 +106,27 @@ def from_population(p: Population, evidence: Evidence) -> Draft | None:
             (p.bytes_per_tick if p.high is None else max(p.high, p.bytes_per_tick)) - p.bytes_per_tick,
         ),
     )
+    if p.bound is not None and _comes_to_its_bound(p, p.bound, evidence):
+        draft.fills = p.bound
     draft.also = _also(cause, p, evidence)
     draft.evidence = _population_evidence(p, evidence.ticks.unit)
     if cause == "numpy-view-kept":
         draft.bytes, draft.tensor_bytes = draft.bytes + p.kept_bytes, draft.tensor_bytes + p.kept_bytes
     return draft
+
+
+def _comes_to_its_bound(p: Population, bound: Bound, evidence: Evidence) -> bool:
+    """Whether the container is full before the memory is; an LRU cache moreover within sight of this run.
+
+    A program chooses a deque's `maxlen` for what it puts there (a replay buffer of 100,000 steps), and a cache's
+    `maxsize` often for nothing: one of 100,000 entries whose keys never come again is a leak by any other name.
+    """
+    left = max(bound.most - bound.holds, 0)
+    if p.objects_per_tick <= 0:
+        return False
+    fits = evidence.room is None or left * p.bytes_per_tick / p.objects_per_tick <= evidence.room
+    in_sight = left / p.objects_per_tick <= _IN_SIGHT * evidence.ticks.count
+    return fits and (bound.by == "maxlen" or in_sight)
 
 
 def _cause_of(p: Population) -> str:
@@ -189,6 +208,8 @@ def _population_evidence(p: Population, unit: str) -> list[str]:
     beside = [counted(n, kind) for kind, n in sorted(p.kinds.items(), key=lambda item: -item[1]) if n >= 0.05]
     if beside:
         told.append(f"with it {a_unit(unit)}: " + ", ".join(beside[:6]))
+    if p.bound is not None:
+        told.append(f"it holds {p.bound.holds:,} of at most {p.bound.most:,} ({p.bound.by})")
     if p.function:
         told.append(f"in the cache of the tf.function {p.function}")
     return told

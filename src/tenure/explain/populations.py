@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import sys
 import types
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from tenure.explain.evidence import Garbage, Population
+from tenure.explain.evidence import Bound, Garbage, Population
 from tenure.explain.growth import Trend, spacing, sparse_trend, thirds, trend
 from tenure.explain.witnesses import line_of_ops
 from tenure.observe import retention
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tenure.observe.snapshot import Ints
 
 __all__ = ["Top", "describe", "garbage", "growing", "held_tensors", "seldom", "stopped"]
+
+_LruCache = type(lru_cache(str))
 
 # Whose birth tells most about a population: the model before its variables, a variable before its tensors.
 _TELLING = (
@@ -313,6 +315,7 @@ def _population(
         key=0 if top.family else top.key,
         low=min(rates_by_window),
         high=max(rates_by_window),
+        bound=None if top.single else _bound(samples),
     )
 
 
@@ -427,6 +430,22 @@ def _through(samples: Sequence[heap.Found], known: Mapping[str, tuple[type, ...]
         if any(functions.jit_compiled(obj) for obj in path if functions.is_function(obj)):
             found.append("jit-function")
     return tuple(found)
+
+
+def _bound(samples: Sequence[heap.Found]) -> Bound | None:
+    """The bound of the container that holds them all: a deque's, or that of a function's LRU cache.
+
+    A cache of a method in its class is none: what it holds are the instances, in place of their owners.
+    """
+    if not samples or len({id(found.path[-1]) for found in samples if found.path}) != 1 or not samples[-1].path:
+        return None
+    *above, container = samples[-1].path
+    if type(container) is deque:
+        return None if container.maxlen is None else Bound("maxlen", container.maxlen, len(container))
+    if type(container) is _LruCache and not any(is_a(one, type) for one in above):
+        _, _, most, holds = container.cache_info()
+        return None if most is None else Bound("maxsize", most, holds)
+    return None
 
 
 def _memoises(function: object, closure: object, cell: object, results: object) -> bool:

@@ -262,6 +262,7 @@ class Watching:
             min_growth=self._min_growth,
             epoch=self._epoch,
             differential=self._differential,
+            room=self._room(),
             **self._witnesses.told(),
         )
         verdict = diagnose(evidence, max(len(used) - 1, 0))
@@ -311,6 +312,12 @@ class Watching:
 
     def _relative_file(self, file: str) -> str:
         return source_path(file).removeprefix(self._folder)
+
+    def _room(self) -> float | None:
+        """The bytes that the process may still take before it meets the tightest limit."""
+        limit, _ = read(process.memory_limit, "memory limit")
+        rss = self._samples[-1].rss if self._samples else None
+        return None if limit is None or rss is None else max(float(limit.bytes - rss), 0.0)
 
     def _growth(self, total: float, spread: tuple[float, float], confidence: float) -> Growth | None:
         used = self._used()
