@@ -42,8 +42,23 @@ def test_every_command_loads_and_has_help(name: str) -> None:
     assert done.output.startswith(f"Usage: tenure {name}")
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    assert call("frobnicate").exit_code == 2
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("frobnicate", "tenure: No such command 'frobnicate'; see tenure --help."),
+        ("--frobnicate", "tenure: No such option '--frobnicate'; see tenure --help."),
+        ("doctor --jsn", "tenure doctor: No such option '--jsn'. Did you mean '--json'? See tenure doctor --help."),
+        ("doctor here", "tenure doctor: Got unexpected extra argument (here); see tenure doctor --help."),
+        ("report", "tenure report: Missing argument 'RECORDING'; see tenure report --help."),
+        ("soak --cycles many", "tenure soak: Invalid value for '--cycles': 'many' is not a valid integer; see tenure"),
+    ],
+)
+def test_a_usage_error_is_one_sentence(words: str, sentence: str) -> None:
+    done = call(*words.split())
+
+    assert done.exit_code == 2
+    assert done.output.replace("No such option: --", "No such option '--").startswith(sentence)
+    assert done.output.count("\n") == 1
 
 
 def test_a_command_that_can_t_be_imported_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

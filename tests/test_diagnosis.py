@@ -358,3 +358,10 @@ def test_a_leak_beside_a_ring_that_fills_is_a_leak() -> None:
     other = population(holder=replace(HELD, text="train.losses[*]"), birth=replace(BORN, line=30), key=2)
     verdict = verdict_on(populations=(ring, other))
     assert [finding.holder.text for finding in verdict.findings] == ["train.losses[*]"]
+
+
+def test_kernels_built_again_by_work_that_comes_now_and_then_are_no_growth() -> None:
+    """A dict of at most 150 variables that fills ever more slowly: 18.5 KB a tick came back, malloc grew by 1.9."""
+    native = Native(1872.0, 1625.0, 3495.0, True, False, False)
+    given = (GivenBack("kernel-cache", 18_498.0),)
+    assert verdict_on(autopsy=given, native=native, differential=True).verdict == "flat"

@@ -101,6 +101,23 @@ def test_no_sample_at_all(tmp_path: Path) -> None:
     assert "0 ticks were seen" in result.stdout
 
 
+def test_an_output_over_the_recording_keeps_it(ended: Path) -> None:
+    before = ended.read_bytes()
+
+    result = report("--json", ended, ended)
+
+    assert result.exit_code == 2
+    assert f"--json would overwrite {ended}" in result.stderr
+    assert ended.read_bytes() == before
+
+
+def test_a_device_is_no_recording() -> None:
+    result = report("/dev/zero")
+
+    assert result.exit_code == 2
+    assert result.stderr == "tenure report: /dev/zero is a device or a pipe, not a recording.\n"
+
+
 @pytest.mark.parametrize("kind", ["missing", "text"])
 def test_what_is_no_recording_is_one_sentence_and_status_2(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.tenure"

@@ -267,6 +267,18 @@ def test_a_thread_local_value(program: Program) -> None:
     told(plant, plant.here.last, "plant.here.last", "here.last = thing")
 
 
+@pytest.mark.parametrize("name", ["Context", "ndarray", "Registry", "FunctionCache", "local", "_local", "ObjectProxy"])
+def test_a_class_of_the_programs_with_a_known_name_is_read_as_its_own(program: Program, name: str) -> None:
+    plant = program(f"""
+        class {name}:
+            def __init__(self):
+                self.log = []
+        register = {{"a": {name}()}}
+        register["a"].log.append([1])
+    """)
+    told(plant, plant.register["a"].log[0], "plant.register['a'].log[*]", ".append([1])")
+
+
 def test_a_context_variable(program: Program) -> None:
     plant = program("""
         import contextvars

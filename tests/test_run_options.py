@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from run_fakes import run
+from run_fakes import SOURCE, run
 
 
 @pytest.fixture()
@@ -18,6 +20,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "train.py").write_text("print('ran')\n")
     (tmp_path / "bad.json").write_text("{]")
+    (tmp_path / "null.py").write_bytes(b"x = 1\0")
     return tmp_path
 
 
@@ -42,6 +45,10 @@ def folder(tmp_path: Path) -> Path:
         (["--report", "empty", "train.py"], "--report empty can't be written: it is a folder"),
         (["--record", "no/r", "train.py"], "--record no/r can't be written"),
         (["--json", "x", "--report", "x", "train.py"], "name the same file"),
+        (["--json", "train.py", "train.py"], "--json would overwrite train.py; give another place"),
+        (["--report", "./empty/../train.py", "train.py"], "--report would overwrite train.py"),
+        (["--json", "bad.json", "--fail-on", "new", "--baseline", "bad.json", "train.py"], "would overwrite bad.json"),
+        (["null.py"], "null.py is no Python source: "),
         (["--tick", "step", "train.py"], "--tick step names no function; write MODULE:FUNCTION"),
         (["--fail-on", "rain", "train.py"], "rain"),
         (["--fail-on", "new", "train.py"], "--fail-on new needs --baseline FILE"),
@@ -58,6 +65,21 @@ def test_a_mistake_is_one_sentence_and_status_2(words: list[str], sentence: str,
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""  # nothing of the program ran
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "bad.json"])
+def test_a_recording_that_cannot_be_begun_is_told_before_the_program_runs(place: str, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure", "run", "--fail-on", "leak", "--record", place, "train.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tenure run: ") and done.stderr.count("\n") == 1
+    assert (folder / "bad.json").read_text() == "{]"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -30,6 +30,7 @@ def test_the_report_is_printed_at_exit(tmp_path: Path) -> None:
         ("1 / 0", 1, "status 1"),
         ("sys.exit('words')", 1, "status 1"),
         ("os._exit(6)", 6, "status 6"),
+        ("os.kill(os.getpid(), 2)", -2, "status 130"),
     ],
 )
 def test_the_status_is_the_programs_own(ending: str, status: int, told: str, tmp_path: Path) -> None:

@@ -271,6 +271,12 @@ def test_a_record_over_another_file_keeps_it(soak: Soak, tmp_path: Path) -> None
     assert (tmp_path / "notes.txt").read_text() == "my own notes\n"
 
 
+def test_an_output_over_the_target_keeps_it(soak: Soak, tmp_path: Path) -> None:
+    before = (tmp_path / "job.py").read_text()
+    mistake(soak("--json", "job.py", "--cycles", "9", "job.py:cycle"), "--json would overwrite job.py")
+    assert (tmp_path / "job.py").read_text() == before
+
+
 @pytest.mark.parametrize("cycles", ["0", "-1", "-60"])
 def test_cycles_below_one(soak: Soak, cycles: str) -> None:
     mistake(soak(f"--cycles={cycles}", "job.py:cycle"), "--cycles", cycles)

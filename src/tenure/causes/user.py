@@ -386,12 +386,13 @@ USER: tuple[Cause, ...] = (
         origin="user",
         summary="lru_cache or the like is keyed by self or by tensors",
         why=(
-            "functools.lru_cache on a method lives on the class and has `self` in each key, so it keeps each "
-            "instance and its weights. Tensors are hashed by identity: such a cache never hits, it only keeps."
+            "A memoised function keeps each key and each result until its cache is full. One on a method lives on "
+            "the class and has `self` in each key, so it keeps each instance and its weights. Tensors are hashed by "
+            "identity: such a cache never hits, it only keeps."
         ),
         remedy=(
-            "Cache on the instance (functools.cached_property, or a dict made in __init__), and key by plain "
-            "values, not by tensors."
+            "Bound the cache (maxsize) and key it by plain values that come again, not by tensors; keep a method's "
+            "results on the instance (functools.cached_property, or a dict made in __init__)."
         ),
         cure=(
             "Use `functools.cached_property`, or set `self._grid = lru_cache(maxsize=8)(self._make_grid)` in "

@@ -35,12 +35,26 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
+def _in_one_sentence(error: click.UsageError) -> click.ClickException:
+    from tenure.cli.usage import in_one_sentence
+
+    return in_one_sentence(error, "tenure")
+
+
 class LazyGroup(click.Group):
     """A click group that knows its commands by name only, until one is called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise _in_one_sentence(error) from error
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _in_one_sentence(error) from error
         except OSError as error:
             command = ctx.invoked_subcommand
             if error.errno == errno.EPIPE or error.filename is not None or command not in _PRINTING:

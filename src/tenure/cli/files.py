@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["unwritable", "write_atomically"]
+__all__ = ["overwritten", "unwritable", "write_atomically"]
 
 
 def unwritable(path: Path) -> str | None:
@@ -26,6 +27,18 @@ def unwritable(path: Path) -> str | None:
         return (error.strerror or str(error)).lower()
     os.close(descriptor)
     os.unlink(name)
+    return None
+
+
+def overwritten(outputs: Mapping[str, Path], inputs: Iterable[str]) -> str | None:
+    """One sentence when an output would take the place of a file that is read, or of another output; else None."""
+    for option, path in outputs.items():
+        for given in inputs:
+            with contextlib.suppress(OSError):
+                if os.path.samefile(path, given):
+                    return f"{option} would overwrite {given}; give another place"
+    if len({os.path.realpath(path) for path in outputs.values()}) < len(outputs):
+        return f"{' and '.join(outputs)} name the same file; give each its own"
     return None
 
 

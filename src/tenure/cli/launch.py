@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tenure.cli.usage import Usage
 from tenure.cli.watched import LIBRARIES, WatchedProgram, die_of, patient, say
 from tenure.probes.apart import make_room
 from tenure.records import Report
@@ -74,6 +75,15 @@ def fault(program: Program) -> str | None:
     return None
 
 
+def sources(program: Program) -> tuple[str, ...]:
+    """The files that the program is read from, as far as they are known before it runs."""
+    if not program.module:
+        return (program.target,)
+    with _first_on_path(os.getcwd()):
+        spec = importlib.util.find_spec(program.target)
+    return (spec.origin,) if spec is not None and spec.origin is not None else ()
+
+
 def own_folders(program: Program) -> tuple[str, ...]:
     """The program's folder where that lies among installed packages, whose code is not the user's otherwise."""
     if program.module:
@@ -94,10 +104,12 @@ def syntax_fault(program: Program) -> str | None:
     try:
         _script_code(program.target)
     except SyntaxError as error:
+        if error.lineno is None:  # a null byte, or bytes that are not of the file's encoding
+            return f"{program.target} is no Python source: {error.msg}"
         text = f": {error.text.strip()}" if error.text else ""
         return f"{program.target} has a syntax error on line {error.lineno}, {error.msg}{text}"
-    except ValueError as error:  # a null byte in the source, before Python 3.12
-        return f"{program.target} does not compile: {error}"
+    except ValueError:  # a null byte in the source, before Python 3.11.4
+        return f"{program.target} is no Python source: it contains null bytes"
     return None
 
 
@@ -109,7 +121,10 @@ def execute(program: Program, watched: WatchedProgram, status_of: Callable[[Repo
     first = _first_of_path(program)
     make_room(first or "", LIBRARIES)
     main = _new_main(program, first)
-    watched.begin()
+    try:
+        watched.begin()
+    except Exception as error:  # the recording that was asked for can't be begun
+        raise Usage("tenure run", str(error)) from error
     watched.guard()
     status = _run(program, main)
     if not watched.ours:

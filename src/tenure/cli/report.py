@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from tenure.cli.files import write_atomically
+from tenure.cli.files import overwritten, write_atomically
 from tenure.observe.recording import Recording, RecordingError, open_recording
 from tenure.records import Report, Ticks, units
 from tenure.report.json import dumps, redacted
@@ -27,6 +27,11 @@ __all__ = ["command", "report_of"]
 @click.argument("recording")
 def command(json_file: str | None, html_file: str | None, waterfall: bool, redact: bool, recording: str) -> None:
     """Show RECORDING again, also one that a killed program left: its last verdict, or what can be said without one."""
+    outputs = {"--json": json_file, "--html": html_file}
+    places = {option: Path(file) for option, file in outputs.items() if file is not None and file != "-"}
+    clash = overwritten(places, [recording])
+    if clash is not None:
+        _fail(f"{clash}.")
     try:
         opened = open_recording(recording)
         report = report_of(opened)

@@ -7,10 +7,10 @@ sentence.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from tenure.cli.usage import Usage
 from tenure.records import Report
 
 __all__ = ["command"]
@@ -19,13 +19,8 @@ FOUND = 10
 _TAKES_VALUE = {"--json", "--report", "--record", "--tick", "--fail-on", "--baseline"}
 
 
-class _Usage(click.ClickException):
-    """A usage error as one sentence, with exit status 2."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"tenure run: {self.message.rstrip('.')}.", err=True)
+def _usage(sentence: str) -> Usage:
+    return Usage("tenure run", sentence)
 
 
 class _Run(click.Command):
@@ -37,7 +32,7 @@ class _Run(click.Command):
         try:
             return super().parse_args(ctx, ours)
         except click.UsageError as error:
-            raise _Usage(error.format_message()) from error
+            raise _usage(error.format_message()) from error
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "SCRIPT|-m MODULE", "[ARGS]..."]
@@ -92,33 +87,34 @@ def command(
 ) -> None:
     """Run a program unchanged under watch. The verdict goes to stderr; the exit status is the program's own."""
     from tenure.cli import launch
-    from tenure.cli.files import unwritable
+    from tenure.cli.files import overwritten, unwritable
     from tenure.cli.output import require_tensorflow
     from tenure.cli.watched import Outputs, WatchedProgram
 
     words, is_module = ctx.meta["tenure.program"]
     if not words or not words[0]:
-        raise _Usage("no module follows -m" if is_module else "no program was given; add a script, or -m and a module")
+        raise _usage("no module follows -m" if is_module else "no program was given; add a script, or -m and a module")
     program = launch.Program(words[0], tuple(words[1:]), is_module)
     reason = launch.fault(program)
     if reason is not None:
-        raise _Usage(reason)
+        raise _usage(reason)
     files = {"--json": json_file, "--report": html_file, "--record": record_file}
     paths = {option: Path(file).absolute() for option, file in files.items() if file is not None}
     for option, path in paths.items():
         reason = unwritable(path)
         if reason is not None:
-            raise _Usage(f"{option} {files[option]} can't be written: {reason}; give another place")
-    if len(set(paths.values())) < len(paths):
-        raise _Usage(f"{' and '.join(paths)} name the same file; give each its own")
+            raise _usage(f"{option} {files[option]} can't be written: {reason}; give another place")
+    reason = overwritten(paths, [*launch.sources(program), *([baseline] if baseline is not None else [])])
+    if reason is not None:
+        raise _usage(reason)
     if function is not None:
         module, colon, name = function.partition(":")
         if not (colon and module and name):
-            raise _Usage(f"--tick {function} names no function; write MODULE:FUNCTION, such as train:step")
+            raise _usage(f"--tick {function} names no function; write MODULE:FUNCTION, such as train:step")
     known = _known(fail_on, baseline)
     reason = launch.syntax_fault(program)
     if reason is not None:
-        raise _Usage(reason)
+        raise _usage(reason)
     require_tensorflow("tenure run", missing_is_fine=True)
     outputs = Outputs(paths.get("--json"), paths.get("--report"), paths.get("--record"), redact)
     watched = WatchedProgram(program.words, outputs, function, launch.own_folders(program))
@@ -136,14 +132,14 @@ def _known(fail_on: str, baseline: str | None) -> frozenset[str]:
     from tenure.cli.watched import fingerprints
 
     if fail_on == "new" and baseline is None:
-        raise _Usage("--fail-on new needs --baseline FILE, an earlier report of --json to compare with")
+        raise _usage("--fail-on new needs --baseline FILE, an earlier report of --json to compare with")
     if baseline is None:
         return frozenset()
     if fail_on != "new":
-        raise _Usage("--baseline is read for --fail-on new only; add it, or leave --baseline out")
+        raise _usage("--baseline is read for --fail-on new only; add it, or leave --baseline out")
     try:
         return fingerprints(Path(baseline))
     except OSError as error:
-        raise _Usage(f"--baseline {baseline} can't be read: {(error.strerror or str(error)).lower()}") from error
+        raise _usage(f"--baseline {baseline} can't be read: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
-        raise _Usage(f"--baseline {baseline} is neither a report of --json nor a list of fingerprints") from error
+        raise _usage(f"--baseline {baseline} is neither a report of --json nor a list of fingerprints") from error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from tenure.cli.files import overwritten
 from tenure.cli.output import check_writable, fail, require_tensorflow, show, write_outputs
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ def command(
     files = {"--json": json_file, "--report": html_file, "--record": record}
     check_writable("tenure soak", *files.values())
     places = {option: Path(file).absolute() for option, file in files.items() if file is not None and file != "-"}
-    if len(set(places.values())) < len(places):
-        _fail(f"{' and '.join(places)} name the same file; give each its own")
+    clash = overwritten(places, [target.rpartition(":")[0]])
+    if clash is not None:
+        _fail(clash)
     require_tensorflow("tenure soak")
     from tenure.observe.births import Births
     from tenure.report.json import redacted

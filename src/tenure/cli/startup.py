@@ -7,6 +7,7 @@ variable and stay quiet: `TENURE_RUN_PID` names the process that is watched.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from typing import Any, NoReturn
@@ -53,6 +54,11 @@ def _at_exit(watched: WatchedProgram, given: list[object]) -> None:
             watched.publish()
     except KeyboardInterrupt:
         say("tenure: interrupted before the report was complete.")
+    if status == 130 and not given:
+        # The interpreter dies of SIGINT after this, as it would have: it goes by a flag that each exec of a text resets
+        # (dataclasses are made so), and that this one sets again.
+        with contextlib.suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _exit_status() -> list[object]:

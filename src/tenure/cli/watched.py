@@ -12,11 +12,11 @@ import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
 from types import FrameType
 from typing import Protocol, TextIO
 
@@ -90,7 +90,10 @@ class WatchedProgram:
         return os.getpid() == self.pid
 
     def begin(self) -> None:
-        """Starts to watch. What fails is said on stderr, and the program runs all the same."""
+        """Starts to watch. What fails is said on stderr, and the program runs all the same.
+
+        Raises RecordingError where the recording that was asked for can't be begun.
+        """
         try:
             with own_imports():
                 from tenure.explain.running import RunWatching as Watch
@@ -103,6 +106,9 @@ class WatchedProgram:
                 self._source = TickSource(watching, self._named, self._own)
                 self._source.start()
         except Exception as error:
+            recording = sys.modules.get("tenure.observe.recording")
+            if recording is not None and isinstance(error, recording.RecordingError):
+                raise
             say(f"tenure: this program runs unwatched: {type(error).__name__}: {error}")
 
     def end(self, status: int | None) -> None:
@@ -264,10 +270,10 @@ def patient(interrupted: bool) -> None:
 
     Ctrl-C pressed twice is a habit, and no wish to lose the report. Raises KeyboardInterrupt once, from the handler.
     """
-    began = time.monotonic()
+    began = monotonic()
 
     def on_sigint(number: int, frame: FrameType | None) -> None:
-        if not interrupted or time.monotonic() - began > SECOND_THOUGHTS:
+        if not interrupted or monotonic() - began > SECOND_THOUGHTS:
             signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
 

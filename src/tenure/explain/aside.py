@@ -15,8 +15,8 @@ import pickle
 import resource
 import signal
 import threading
-import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Generic, TypeVar
 
 from tenure.explain import children
@@ -45,7 +45,7 @@ class Aside(Generic[T]):
         self.pause = 0.0
         self._data = b""
         self._ended = threading.Event()
-        began = time.perf_counter()
+        began = perf_counter()
         reserve_none = getattr(mmap, "MAP_NORESERVE", 0)
         shared = mmap.mmap(-1, _MOST, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | reserve_none)
         try:
@@ -55,7 +55,7 @@ class Aside(Generic[T]):
             raise
         if self._child == 0:
             _answer(work, shared)
-        self.pause = time.perf_counter() - began
+        self.pause = perf_counter() - began
         self._reader = threading.Thread(target=self._read, args=(shared,), name="tenure-aside", daemon=True)
         try:
             self._reader.start()

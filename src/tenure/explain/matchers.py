@@ -297,6 +297,10 @@ def from_autopsy(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         share = given.get(action, 0.0)
         if not evidence.differential:
             share = _share_that_grew(share, drafts + found, evidence)
+        elif evidence.native is not None:
+            # What a few ticks at the end filled it with can't have grown faster than malloc did in the windows: work
+            # that comes now and then builds its kernels again at one of these ticks.
+            share = min(share, max(evidence.native.high, 0.0))
         if share <= 0:
             continue
         host = _host_of(action, share, drafts)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic, perf_counter
 from typing import Any
 
 from tenure.explain import children, populations
@@ -37,6 +37,7 @@ __all__ = ["RunWatching"]
 _MOST_EXPLAINED = 4
 _TOLD_EACH = 50  # ticks that are told one by one at first
 _LAST_WAIT = 30.0  # seconds to wait for a reading that is under way when the program ends
+_WARMED, _ENOUGH = 30, 6  # snapshots from that tick on, however long the run gets to be, that make a verdict
 _CLEAN = 4  # marks right after a collection that give a verdict of their own
 _COLLECTING = 3.0  # seconds that a program may spend in collections of ours, beside 2 % of its time
 _PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
@@ -77,7 +78,7 @@ class RunWatching(Watching):
         self._waited = 0.0
         self._own_tick = 0.0
         self._left_at: float | None = None
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._tops: dict[int, float] = {}
         self._known: set[int] = set()
         self._explain_from: int | None = None
@@ -109,7 +110,7 @@ class RunWatching(Watching):
         self._collected, self._collected_at_end = [], None
 
     def _warmup(self) -> int:
-        return max(2, min(self._count // 7, 30))
+        return max(2, min(self._count // 7, _WARMED))
 
     def _used(self) -> list[Snapshot]:
         warmed = [tick for tick in sorted(self._snapshots) if tick >= self._warmup()]
@@ -125,7 +126,7 @@ class RunWatching(Watching):
         try:
             self._read_when_due(tick, now)
         finally:
-            self._left_at = time.monotonic()
+            self._left_at = monotonic()
 
     def _read_when_due(self, tick: int, now: float) -> None:
         self._take_answer(0.0)
@@ -141,8 +142,7 @@ class RunWatching(Watching):
                 self._wait()  # its verdict goes into the recording at once, in case the program is killed
                 return
         if self._open.due(tick, self._own_tick):
-            if self._pending is not None and self._waited < self._patience():
-                # A short program is over before the copies have answered: it waits for some, a long one for none.
+            if self._pending is not None and self._waited < self._patience() and self._too_few():
                 self._wait()
             if self._pending is None and self._explain_from is None:
                 self._read(tick)
@@ -157,13 +157,18 @@ class RunWatching(Watching):
         self._open.next_tick = self._count + max(1, self._count // 2)
 
     def _wait(self) -> None:
-        began = time.monotonic()
+        began = monotonic()
         # One copy that hangs may take what is left of the patience, and no more.
         self._take_answer(min(_LAST_WAIT, max(self._patience() - self._waited, 0.1)))
-        self._waited += time.monotonic() - began
+        self._waited += monotonic() - began
+
+    def _too_few(self) -> bool:
+        """Whether the program should wait for an answer: a short one would be over before there is enough for a
+        verdict. Each answer takes 0.2 to 0.5 s, so one of a million fast ticks waits no longer than that."""
+        return sum(tick >= _WARMED for tick in self._snapshots) < _ENOUGH
 
     def _patience(self) -> float:
-        return _PATIENCE + 0.02 * (time.monotonic() - self._began)
+        return _PATIENCE + 0.02 * (monotonic() - self._began)
 
     def _read(self, tick: int, explain: bool = False) -> None:
         """Starts a reading in a forked copy, or reads here where there is no fork (macOS, Windows)."""
@@ -173,16 +178,16 @@ class RunWatching(Watching):
         self._witnesses.note_graph(tick)
         self._marks[tick] = self._sample(tick)
         if self._may_be_garbage(tick):
-            began = time.monotonic()
+            began = monotonic()
             gc.collect()
-            self._collecting += time.monotonic() - began
+            self._collecting += monotonic() - began
             self._collected.append(tick)
             self._marks[tick] = self._sample(tick)
         # Asked here: a copy switches its own collector off.
         collector_comes = not (collector_off() or gc.get_freeze_count() > 0)
         _ = np.ma  # NumPy is imported now where it is not yet, with this part that np.unique needs: not in each copy
         work = partial(self._explained, tick, collector_comes) if explain else partial(self._reading, tick)
-        began = time.perf_counter()
+        began = perf_counter()
         frames = heap.frame_roots(retention.user_frame)
 
         def copied() -> _Reading:
@@ -198,7 +203,7 @@ class RunWatching(Watching):
         except Exception:
             self._put_off()
             raise
-        self._pause = time.perf_counter() - began
+        self._pause = perf_counter() - began
         if explain:
             self._explain_from = None
             self._explained_at.append(tick)
@@ -206,7 +211,7 @@ class RunWatching(Watching):
 
     def _may_be_garbage(self, tick: int) -> bool:
         """Whether a collection should tell growth of malloc from garbage that waits; they take 2 % of the time."""
-        if tick < 4 or collector_off() or self._collecting > _COLLECTING + 0.02 * (time.monotonic() - self._began):
+        if tick < 4 or collector_off() or self._collecting > _COLLECTING + 0.02 * (monotonic() - self._began):
             return False
         first, now = self._marks[min(self._marks)], self._marks[tick]
         if first.native is None or now.native is None:

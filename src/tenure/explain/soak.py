@@ -15,13 +15,13 @@ import itertools
 import os
 import statistics
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 from tenure.explain import populations
@@ -262,8 +262,15 @@ def soak(
     `births`, when it was started before the target was imported, also knows the lines of what the import made.
     `stored` gives the form of the report that goes into the recording (without values of arguments, say). Raises
     TargetFailed, with the report so far, when the target, the setup or the teardown raises or asks to exit; ValueError
-    for fewer than 1 cycle. Ctrl-C ends the soak early. A child that the target forks ends when it leaves the target.
+    for fewer than 1 cycle; TypeError for what can't be called or counted; RuntimeError for an async target inside a
+    running event loop. Ctrl-C ends the soak early. A child that the target forks ends when it leaves the target.
     """
+    if not callable(function):
+        raise TypeError(f"soak calls a function again and again; {function!r:.60} can't be called")
+    if cycles is not None and not isinstance(cycles, int):
+        raise TypeError(f"cycles is {cycles!r:.60}; give a whole number")
+    if inspect.iscoroutinefunction(function) and asyncio._get_running_loop() is not None:
+        raise RuntimeError("the target is async and an event loop runs here already; call soak in a thread of its own")
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles}; at least 1 is needed, and {least_cycles()} or more to tell growth")
     name = getattr(function, "__qualname__", type(function).__name__)
@@ -280,9 +287,9 @@ def soak(
                 if cycles is None and seconds is not None:
                     spent: list[float] = []
                     while failure is None and index < 3 and sum(spent) < seconds:
-                        began = time.monotonic()
+                        began = monotonic()
                         failure = _failure(partial(call, index))
-                        spent.append(time.monotonic() - began)
+                        spent.append(monotonic() - began)
                         index += failure is None
                     # The median: the first call traces and may take a thousand times as long as those that follow.
                     per_cycle = max(statistics.median(spent), 1e-4)

@@ -11,11 +11,11 @@ import os
 import platform
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from tenure.explain import populations
 from tenure.explain.diagnosis import Verdict, diagnose
@@ -140,7 +140,7 @@ class Watching:
     # ------------------------------------------------------------------------------------------ at a tick
 
     def _on_tick(self) -> None:
-        tick, now = self._count, time.monotonic()
+        tick, now = self._count, monotonic()
         if not self._samples or now - self._last_sample >= _SAMPLE_SECONDS:
             self._sample(tick, blocks_too=False)
         self._at_tick(tick, now)
@@ -173,7 +173,7 @@ class Watching:
 
     def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
         sample = self._counters.sample(tick, blocks_too)
-        self._last_sample = time.monotonic()
+        self._last_sample = monotonic()
         self._samples.append(sample)
         if len(self._samples) > _MOST_SAMPLES:
             del self._samples[1 : len(self._samples) // 2 : 2]

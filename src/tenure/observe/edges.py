@@ -6,10 +6,12 @@ place reached, which is further on where edges are one step to the user: an obje
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 import re
 import sys
+import threading
 import types
 import weakref
 from collections import deque
@@ -55,7 +57,7 @@ def name_edge(chain: Sequence[object], place: int, before: list[Step]) -> _Named
             found = name_it(chain, place)
             if found is not None:
                 return found
-    special = _BY_TYPE_NAME.get(type(parent).__name__)
+    special = _special(type(parent))
     if special is not None:
         found = special(chain, place, before)
         if found is not None:
@@ -333,7 +335,7 @@ def _attribute(chain: Sequence[object], place: int) -> _Named | None:
                 if name in ("__wrapped__", "_self_wrapped"):
                     return [], place + 1
                 return [_attribute_step(name, type(thing))], place + 1
-    if any(kind.__name__ == "ObjectProxy" for kind in type(thing).__mro__):
+    if any(kind.__name__ == "ObjectProxy" and "wrap" in kind.__module__ for kind in type(thing).__mro__):  # wrapt's
         wrapped: Any = thing
         if wrapped.__wrapped__ is child:
             return [], place + 1
@@ -465,10 +467,7 @@ def _array(chain: Sequence[object], place: int, before: list[Step]) -> _Named | 
 
 
 def _registry(chain: Sequence[object], place: int, before: list[Step]) -> _Named | None:
-    registry = chain[place]
-    names = _instance_dict(registry) or {}
-    if type(registry).__module__ != "tensorflow.python.framework.registry":
-        return None
+    names = _instance_dict(chain[place]) or {}
     del before[:]  # the module that happens to hold it tells the user nothing
     added, at = name_registered(chain, place)
     return [Step(f"TensorFlow's {names.get('_name', '')} registry", "word"), *added], at
@@ -504,8 +503,6 @@ def _graph_words(graph: object) -> str:
 
 def _function_cache(chain: Sequence[object], place: int, before: list[Step]) -> _Named | None:
     """A tf.function's cache, however deep in its private parts: "function cache of train_step"."""
-    if not type(chain[place]).__module__.startswith("tensorflow."):
-        return None
     owner = next((k for k in range(place - 1, -1, -1) if _is_tf_function(chain[k])), None)
     name = ""
     if owner is not None:
@@ -549,15 +546,31 @@ _BY_TYPE: tuple[tuple[Any, Callable[[Sequence[object], int], _Named | None]], ..
     (weakref.ref, _weak),
     (type, _type),
 )
-_BY_TYPE_NAME: dict[str, Callable[[Sequence[object], int, list[Step]], _Named | None]] = {
-    "_lru_cache_wrapper": _lru_cache,
-    "_local": _thread_local,
-    "local": _thread_local,
-    "ndarray": _array,
-    "Registry": _registry,
-    "FunctionCache": _function_cache,
-    "Context": lambda chain, place, before: _context(chain, place),
+_Special = Callable[[Sequence[object], int, list[Step]], _Named | None]
+_OF_PYTHON: tuple[tuple[type, _Special], ...] = (
+    (type(functools.lru_cache(str)), _lru_cache),
+    (threading.local, _thread_local),
+    (contextvars.Context, lambda chain, place, before: _context(chain, place)),
+)
+# By package and name: these are known without importing NumPy or TensorFlow, and a program's own class may have the
+# name (`Context`, `Registry`), not the package.
+_OF_PACKAGES: dict[tuple[str, str], _Special] = {
+    ("_threading_local", "local"): _thread_local,
+    ("numpy", "ndarray"): _array,
+    ("tensorflow", "Registry"): _registry,
+    ("tensorflow", "FunctionCache"): _function_cache,
 }
+
+
+def _special(kind: type) -> _Special | None:
+    for known, name_it in _OF_PYTHON:
+        if issubclass(kind, known):
+            return name_it
+    for base in type.__dict__["__mro__"].__get__(kind):
+        name = _OF_PACKAGES.get((str(base.__module__).partition(".")[0], base.__name__))
+        if name is not None:
+            return name
+    return None
 
 
 def _type_name(thing: object) -> str:

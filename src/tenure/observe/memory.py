@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections import deque
 from statistics import median
+from time import monotonic
 
 from tenure.probes import process, read
 from tenure.records import Layer, Missing, Sample
@@ -29,7 +29,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.missing: dict[str, Missing] = {}
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._before: tuple[int, int, int, int] | None = None
         self._usual: deque[float] = deque(maxlen=9)
         self._next_region: int | None = None
@@ -54,7 +54,7 @@ class Counters:
         registry, functions = self._registries()
         return Sample(
             tick=tick,
-            seconds=time.monotonic() - self._began,
+            seconds=monotonic() - self._began,
             rss=rss,
             malloc_used=malloc.used if malloc else None,
             malloc_mapped=malloc.mapped if malloc else None,

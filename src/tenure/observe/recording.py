@@ -17,11 +17,12 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from time import monotonic
+from time import time as wall_clock
 from types import TracebackType
 
 from tenure import __version__
@@ -108,7 +109,7 @@ class Recorder:
             "program": json.dumps(list(program)),
             "versions": json.dumps(dict(versions)),
             "pid": str(self._pid),
-            "started": repr(time.time()),
+            "started": repr(wall_clock()),
             "tick_source": tick_source,
         }
         _create(self.path, meta)
@@ -123,7 +124,7 @@ class Recorder:
         self._rows = 0
         self._snapshots = 0
         self._events = 0
-        self._committed = time.monotonic()
+        self._committed = monotonic()
         self._report_committed = float("-inf")
         self._committing = False
         self._closed = False
@@ -147,7 +148,7 @@ class Recorder:
         """Adds something that happened now; texts are cut at 2,000 characters, the newest 2,000 are kept."""
         if not self._mine():
             return
-        row = (time.time(), _storable(kind), _storable(text[:MAX_EVENT_CHARACTERS]))
+        row = (wall_clock(), _storable(kind), _storable(text[:MAX_EVENT_CHARACTERS]))
         with self._lock:
             self._events += 1
             self._others.append(("INSERT INTO events (time, kind, text) VALUES (?, ?, ?)", row))
@@ -201,7 +202,7 @@ class Recorder:
         with self._lock:
             if self._closed:
                 return
-            self._set_meta("ended", repr(time.time()))
+            self._set_meta("ended", repr(wall_clock()))
             self._set_meta("exit_status", json.dumps(exit_status))
             self._commit(with_report=True)
             self._closed = True
@@ -254,7 +255,7 @@ class Recorder:
         self._others.append(("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, _storable(value))))
 
     def _added(self) -> None:
-        overdue = time.monotonic() - self._committed >= COMMIT_EVERY
+        overdue = monotonic() - self._committed >= COMMIT_EVERY
         if overdue or len(self._samples) + len(self._others) >= MAX_PENDING:
             self._commit()
             self._raise_once()
@@ -277,11 +278,11 @@ class Recorder:
                 if due is None and not self._closed:
                     self._pending.clear()
                     continue
-            if self._closed or due is None or self._stop.wait(max(0.0, due - time.monotonic())):
+            if self._closed or due is None or self._stop.wait(max(0.0, due - monotonic())):
                 return
             with self._lock:
                 due = self._next_commit()
-                if due is not None and due <= time.monotonic() and not self._closed:
+                if due is not None and due <= monotonic() and not self._closed:
                     self._commit()
 
     def _commit(self, with_report: bool = False) -> None:
@@ -308,7 +309,7 @@ class Recorder:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.rollback()
         finally:
-            self._committed = time.monotonic()
+            self._committed = monotonic()
             self._committing = False
 
     def _write(
@@ -317,7 +318,7 @@ class Recorder:
         others: list[tuple[str, tuple[object, ...]]],
         with_report: bool,
     ) -> None:
-        now = time.monotonic()
+        now = monotonic()
         connection, report = self._connection, None
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(_INSERT_SAMPLE, samples)
@@ -326,7 +327,7 @@ class Recorder:
         if self._report is not None and (with_report or now - self._report_committed >= REPORT_EVERY):
             report = self._report
             store = "INSERT OR REPLACE INTO findings (id, time, json) VALUES (1, ?, ?)"
-            connection.execute(store, (time.time(), report))
+            connection.execute(store, (wall_clock(), report))
             self._report_committed = now
         self._rows += len(samples)
         self._bound(connection)
@@ -394,6 +395,8 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
         raise RecordingError(f"{path} is a directory, not a recording.")
     if not path.exists():
         raise RecordingError(f"{path} does not exist.")
+    if not path.is_file():
+        raise RecordingError(f"{path} is a device or a pipe, not a recording.")
     if not os.access(path, os.R_OK):
         raise RecordingError(f"{path} can't be read: permission denied.")
     if path.stat().st_size == 0:

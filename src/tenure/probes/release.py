@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import perf_counter
 
 from tenure.probes import ProbeError, process, read
 
@@ -146,25 +146,25 @@ def scalar_cache() -> Released:
 def malloc_trim() -> Released:
     """`malloc-trim`: gives malloc's free pages back to the system. `bytes` is the drop of RSS here: nothing is freed
     that was in use, so the other counters stand still."""
-    started = time.perf_counter()
+    started = perf_counter()
     before, lost = read(process.rss, "resident memory")
     _, unable = read(process.malloc_trim, "malloc_trim")
     after, _ = read(process.rss, "resident memory")
     given = before - after if before is not None and after is not None else 0
     left = tuple(f"{item.figure}: {item.why}" for item in (lost, unable) if item is not None)
-    return Released("malloc-trim", given, 0, time.perf_counter() - started, left)
+    return Released("malloc-trim", given, 0, perf_counter() - started, left)
 
 
 def _measured(name: str, action: Callable[[], tuple[int, tuple[str, ...]]]) -> Released:
-    started = time.perf_counter()
+    started = perf_counter()
     before, missing = footprint()
     try:
         objects, left = action()
     except Exception as error:  # an action that this version lacks gives nothing back, and says so
         why = str(error) if isinstance(error, ProbeError) else f"{type(error).__name__}: {error}"
-        return Released(name, 0, 0, time.perf_counter() - started, (why,))
+        return Released(name, 0, 0, perf_counter() - started, (why,))
     after, _ = footprint()
-    return Released(name, before - after, objects, time.perf_counter() - started, left + missing)
+    return Released(name, before - after, objects, perf_counter() - started, left + missing)
 
 
 def _tensorflow_runs() -> bool:
