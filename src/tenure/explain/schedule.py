@@ -66,7 +66,7 @@ class OpenPlan:
         """Notes a reading; the ticks whose snapshots should be dropped now."""
         self.kept.append(tick)
         brisk = seconds_per_tick > _BRISK or (tick < 15 and seconds_per_tick > _FAST)  # it may be a short program
-        early = tick if seconds_per_tick <= _FAST and tick < 32 else tick // 2
+        early = tick if seconds_per_tick <= _FAST and tick < 16 else tick // 2
         share = 1 if seconds_per_tick > _SLOW and tick < 16 else tick // 4 if brisk else early
         self.next_tick = tick + max(1, share)
         if len(self.kept) <= self.most:
