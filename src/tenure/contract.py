@@ -57,6 +57,7 @@ def to_dict(report: Report) -> dict[str, Any]:
         "waterfall": {
             "start": [{"name": layer.name, "bytes": layer.bytes} for layer in report.waterfall_start],
             "end": [{"name": layer.name, "bytes": layer.bytes} for layer in report.waterfall_end],
+            "ticks": None if report.waterfall_ticks is None else list(report.waterfall_ticks),
         },
         "findings": [_finding_to_dict(finding) for finding in in_order(report.findings)],
         "autopsy": None
@@ -127,6 +128,10 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _two_ticks(value: Any) -> tuple[int, int] | None:
+    return None if value is None else (int(value[0]), int(value[1]))  # absent in reports of earlier versions
+
+
 def _from_dict(value: Mapping[str, Any]) -> Report:
     ticks = value["ticks"]
     waterfall = value["waterfall"]
@@ -142,6 +147,7 @@ def _from_dict(value: Mapping[str, Any]) -> Report:
         growth=_optional(value["growth"], _growth_from_dict),
         waterfall_start=tuple(Layer(layer["name"], layer["bytes"]) for layer in waterfall["start"]),
         waterfall_end=tuple(Layer(layer["name"], layer["bytes"]) for layer in waterfall["end"]),
+        waterfall_ticks=_two_ticks(waterfall.get("ticks")),
         findings=tuple(_finding_from_dict(finding) for finding in value["findings"]),
         autopsy=None
         if autopsy is None

@@ -178,6 +178,7 @@ class Report:
     growth: Growth | None
     waterfall_start: tuple[Layer, ...] = ()
     waterfall_end: tuple[Layer, ...] = ()
+    waterfall_ticks: tuple[int, int] | None = None  # after which ticks the two were read
     findings: tuple[Finding, ...] = ()
     autopsy: tuple[GivenBack, ...] | None = None
     notes: tuple[str, ...] = ()

@@ -17,7 +17,6 @@ from tenure.causes import CATALOGUE
 from tenure.explain.costs import costs
 from tenure.explain.evidence import Evidence
 from tenure.explain.matchers import (
-    LEAST_KEPT,
     NATIVE_FLOOR,
     Draft,
     from_autopsy,
@@ -25,6 +24,7 @@ from tenure.explain.matchers import (
     from_graphs,
     from_open_tapes,
     from_population,
+    least_kept,
     wider,
 )
 from tenure.records import Birth, Finding, Ticks, a_unit, counted, units
@@ -227,7 +227,7 @@ def _worth(draft: Draft, evidence: Evidence) -> bool:
 def _least(draft: Draft, evidence: Evidence) -> float:
     """The least growth that is judged: tensors in a container are no noise, and come once an epoch where they do."""
     if draft.holder is not None and draft.tensor_bytes >= 0.5 * draft.bytes:
-        return min(max(evidence.min_growth / evidence.epoch, LEAST_KEPT), evidence.min_growth)
+        return least_kept(evidence.min_growth, evidence.epoch, evidence.ticks.count)
     return evidence.min_growth
 
 
@@ -269,7 +269,8 @@ def _rank(finding: Finding) -> tuple[bool, float]:
 
 
 def _conclude(evidence: Evidence, findings: tuple[Finding, ...], drafts: Iterable[Draft], windows: int) -> Verdict:
-    notes = tuple(_small_notes(evidence, drafts))
+    told = {finding.holder.text for finding in findings if finding.holder is not None}
+    notes = tuple(_small_notes(evidence, (d for d in drafts if d.holder is not None and d.holder.text not in told)))
     leaks = [f for f in findings if f.kind == "leak"]
     unit = evidence.ticks.unit
     if windows < 3:

@@ -14,7 +14,6 @@ from tenure.explain.evidence import Bound, Evidence, Native, Population
 from tenure.records import Birth, Changed, Holder, a_unit, counted, units
 
 __all__ = [
-    "LEAST_KEPT",
     "NATIVE_FLOOR",
     "Draft",
     "from_autopsy",
@@ -22,6 +21,7 @@ __all__ = [
     "from_graphs",
     "from_open_tapes",
     "from_population",
+    "least_kept",
     "wider",
 ]
 
@@ -47,7 +47,8 @@ _NATIVE_WEIGHT = (
 
 
 # Bytes a tick of tensors in a container of the user's, below which even growth that is slow by its nature is a note.
-LEAST_KEPT = 256.0
+_LEAST_KEPT = 256.0
+_MUCH = 1e6  # bytes in all: tensors that one container has taken during a run, however fast its ticks are
 
 _NAMED_RESOURCES = ("summary-writer-recreated", "lookup-table-recreated")
 _KERNELS_OF_A_RESOURCE = 64 * 1024.0  # bytes, generously: a file writer leaves 8.5 KB of kernels
@@ -113,6 +114,12 @@ def from_population(p: Population, evidence: Evidence) -> Draft | None:
     if cause == "numpy-view-kept":
         draft.bytes, draft.tensor_bytes = draft.bytes + p.kept_bytes, draft.tensor_bytes + p.kept_bytes
     return draft
+
+
+def least_kept(min_growth: float, epoch: int, ticks: int) -> float:
+    """Bytes a tick of tensors in one container that are judged: less where they come once an epoch, or have come to
+    much over many ticks. 1.5 KB a step of 1.5 ms are 3.6 GB an hour."""
+    return min(max(min(min_growth / epoch, _MUCH / max(ticks, 1)), _LEAST_KEPT), min_growth)
 
 
 def _comes_to_its_bound(p: Population, bound: Bound, evidence: Evidence) -> bool:

@@ -20,7 +20,7 @@ from tenure.explain.aside import Aside, Withdrawn
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
 from tenure.explain.evidence import Garbage, Native, Population
-from tenure.explain.matchers import LEAST_KEPT, NATIVE_FLOOR
+from tenure.explain.matchers import NATIVE_FLOOR, least_kept
 from tenure.explain.schedule import OpenPlan
 from tenure.explain.ticks import UNTOLD_SECONDS
 from tenure.explain.watching import MIN_GROWTH, Watching
@@ -81,6 +81,7 @@ class RunWatching(Watching):
         self._began = monotonic()
         self._tops: dict[int, float] = {}
         self._known: set[int] = set()
+        self._gone: dict[int, float] = {}
         self._explain_from: int | None = None
         self._explain_ticks = 2
         self._explained_at: list[int] = []
@@ -105,7 +106,7 @@ class RunWatching(Watching):
         super()._restart()
         self._open = OpenPlan()
         self._pending = None
-        self._tops, self._known = {}, set()
+        self._tops, self._gone, self._known = {}, {}, set()
         self._explain_from, self._explained_at, self._made_since = None, [], None
         self._collected, self._collected_at_end = [], None
 
@@ -277,6 +278,7 @@ class RunWatching(Watching):
         for missing in answer.missing:
             self._missing.setdefault(missing.figure, missing)
         if not self._waterfall_start:
+            self._waterfall_tick = tick
             self._waterfall_start = waterfall(
                 self._marks[tick], answer.snapshot.tensor_bytes, answer.snapshot.python_bytes
             )
@@ -297,7 +299,7 @@ class RunWatching(Watching):
             return False
         if self._explained_at and self._count < 1.5 * self._explained_at[-1]:
             return False
-        least = min(self._min_growth / 4, max(self._min_growth / self._epoch, LEAST_KEPT))
+        least = min(self._min_growth / 4, least_kept(self._min_growth, self._epoch, self._count))
         new = any(rate >= least and key not in self._known for key, rate in self._tops.items())
         return new or (not self._explained_at and self._other_growth())
 
@@ -306,8 +308,16 @@ class RunWatching(Watching):
     def _at_end(self) -> None:
         self._take_answer(_LAST_WAIT)
         if self._explain_from is not None:
+            grew = self._tops
             self._read(self._count, explain=True)
             self._take_answer(_LAST_WAIT)
+            # What was about to be named and is nowhere now went with its function, which has returned.
+            now = self._snapshots.get(self._count)
+            self._gone = {
+                key: rate
+                for key, rate in grew.items()
+                if key not in self._tops and now is not None and not now.column(np.array([key], np.uint64), "counts")[0]
+            }
         if not self._explained_at and self._made_since is not None:
             self._witnesses.take_made(self._births, self._count - self._made_since)
         native = super()._native()
@@ -324,7 +334,8 @@ class RunWatching(Watching):
 
     def _verdict(self) -> Verdict:
         verdict = super()._verdict()
-        unnamed = [rate for key, rate in self._tops.items() if key not in self._known and rate >= self._min_growth]
+        tops = {key: rate for key, rate in self._tops.items() if key not in self._known} | self._gone
+        unnamed = [rate for rate in tops.values() if rate >= self._min_growth]
         if verdict.verdict == "flat" and unnamed:
             grew = f"something grew by {max(unnamed):.0f} bytes {a_unit(self._unit)}"
             why = f"{grew} and was not named in time; run it longer"

@@ -191,6 +191,7 @@ class SoakWatching(Watching):
         self._marks[tick] = self._sample(tick)
         self._opened[tick] = read(process.opened, "open files")[0] or {}
         if not self._waterfall_start:
+            self._waterfall_tick = tick
             self._waterfall_start = waterfall(
                 self._marks[tick], looked.snapshot.tensor_bytes, looked.snapshot.python_bytes
             )
@@ -313,6 +314,8 @@ def soak(
         raise
     report = watching.finish(0 if failure is None else _status(failure))
     if failure is not None:
+        if report.verdict == "inconclusive":
+            report = replace(report, why=f"{part} raised at cycle {index}, before there was enough for a verdict")
         raise TargetFailed(index, report, part) from failure
     return report
 

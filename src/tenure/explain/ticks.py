@@ -2,8 +2,9 @@
 
 Sources, the better one wins: `tenure.tick()` in the program; the function named by `--tick`; the outermost user
 function that one line of a long-lived frame calls again and again; Keras fits, epochs and batches; calls of the
-program's own `tf.function`s; a loop's line (Python 3.12 and later); calls of Keras' `train_on_batch`, `predict` and
-`evaluate`; seconds. When a better source shows later, `set_ticks` is called again and the count restarts.
+program's own `tf.function`s; a loop's line (Python 3.12 and later); the gradient tapes of one line, each of which is a
+step of a loop that is written out; calls of Keras' `train_on_batch`, `predict` and `evaluate`; seconds. When a better
+source shows later, `set_ticks` is called again and the count restarts.
 
 A sampler thread reads the stacks (`stacks`) each 5 ms, and nothing else, until the function is found.
 """
@@ -32,6 +33,7 @@ from tenure.explain.counting import (
 )
 from tenure.explain.mainthread import MainThread
 from tenure.explain.stacks import Candidate, Stacks, is_users, module_name
+from tenure.observe.births import user_site
 from tenure.probes.kinds import is_a
 from tenure.records import Missing
 
@@ -53,7 +55,7 @@ FEW_BATCHES = 4  # an epoch of so few batches is the turn, not its batches
 
 COMPILED_AFTER, COMPILED_CALLS = 0.2, 3  # a tf.function is taken when no function of the user's shows up around it
 
-EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, LIBRARY_CALL, SECOND, NONE = 8, 7, 6, 5, 4, 3, 2, 1, 0
+EXPLICIT, NAMED, FUNCTION, KERAS, COMPILED, LINE, TAPE, LIBRARY_CALL, SECOND, NONE = 9, 8, 7, 6, 5, 4, 3, 2, 1, 0
 
 # Bound now: tests of programs replace time.sleep and time.monotonic, and the sampler must not spin then.
 _monotonic, _sleep = time.monotonic, time.sleep
@@ -112,11 +114,14 @@ class TickSource:
         self._fit_depth = self._batches = 0
         self._unhook: Callable[[], None] | None = None
         self._unhook_functions: Callable[[], None] | None = None
+        self._unhook_tapes: Callable[[], None] | None = None
         self._compiled: dict[tuple[str, int], tuple[int, float]] = {}
         self._taken: tuple[str, int] | None = None
         self._kinds: dict[str, int] = {}
         self._main_thread = MainThread(lambda: not self._over)
-        self._next_second = 0.0
+        self._tape_lines: dict[tuple[str, int, str], tuple[int, float]] = {}
+        self._tape_line: tuple[str, int, str] | None = None
+        self._next_second = self._seconds_from = 0.0
         self._relaunches = 0
 
     # --- for the one who runs the program ------------------------------------------------------------------------
@@ -171,10 +176,18 @@ class TickSource:
         except Exception as error:
             self.missing.append(Missing("calls of tf.functions", f"{type(error).__name__}: {error}"))
 
+        try:
+            from tenure.probes.tf.hooks import install_tapes
+
+            self._unhook_tapes = install_tapes(self.tape)
+        except Exception as error:
+            self.missing.append(Missing("gradient tapes", f"{type(error).__name__}: {error}"))
+
     def _leave_functions(self) -> None:
-        unhook, self._unhook_functions = self._unhook_functions, None
-        if unhook is not None:
-            unhook()
+        for unhook in (self._unhook_functions, self._unhook_tapes):
+            if unhook is not None:
+                unhook()
+        self._unhook_functions = self._unhook_tapes = None
 
     @property
     def unfound(self) -> str | None:
@@ -259,6 +272,25 @@ class TickSource:
             self._taken = site
             self._take(COMPILED, "call", functions.name(function), None, None)
 
+    def tape(self, tape: object) -> None:
+        """What `probes.tf.hooks.install_tapes` tells: a gradient tape has ended, on the thread that used it."""
+        if self._over or self._rank > TAPE or self._fit_depth:
+            return
+        site = user_site(sys._getframe(1))
+        if site is None or not is_users(site[0], self._own):
+            return
+        if self._rank == TAPE:
+            if site == self._tape_line:
+                self._beat(TAPE)
+            return
+        now = _monotonic()
+        ended, first = self._tape_lines.get(site, (0, now))
+        if len(self._tape_lines) < 1000 or site in self._tape_lines:
+            self._tape_lines[site] = (ended + 1, first)
+        if ended + 1 >= COMPILED_CALLS and now - first >= COMPILED_AFTER:
+            self._tape_line = site
+            self._take(TAPE, "step", None, None, None)
+
     def _keras_call(self, what: str, rank: int) -> None:
         calls = self._kinds[what] = self._kinds.get(what, 0) + 1
         if self._rank > rank:
@@ -290,12 +322,12 @@ class TickSource:
         self._stacks.current = None if candidate is None else candidate.code
         self._last_found = self._beaten = _monotonic()
 
-    def _beat(self, rank: int) -> None:
+    def _beat(self, rank: int, turns: int = 1) -> None:
         # Busy: another thread's turn is being told, or the listener has called the user's function itself.
         if self._over or rank != self._rank or self._busy.locked():
             return
-        self._beats += 1
-        self._untold += 1
+        self._beats += turns
+        self._untold += turns
         self._beaten = _monotonic()
         if self._untold >= self._allowed or self._beaten >= self._tell_by:
             self._tell()
@@ -519,10 +551,12 @@ class TickSource:
         # Only between two instructions of the user's own code: there no lock of TensorFlow's is held by this thread.
         if frame is None or not is_users(frame.f_code.co_filename, self._own) or self._rank > SECOND:
             return
-        self._next_second = _monotonic() + 1
+        now = _monotonic()
         if self._rank < SECOND:
             self._take(SECOND, "second", None, None, None)
-        self._beat(SECOND)
+            self._seconds_from = now - 1
+        self._beat(SECOND, int(now - self._seconds_from) - self._beats)
+        self._next_second = self._seconds_from + self._beats + 1
 
 
 def _tensorflow_is_being_imported() -> bool:

@@ -83,8 +83,10 @@ class Watching:
         self._recorder: Recorder | None = None
         self._record = record
         self._waterfall_start: tuple[Layer, ...] = ()
+        self._waterfall_tick = 0
         self._ended = False
         self._lost_readings = 0
+        self._own_seconds = 0.0  # that the program has waited for us
 
     # ------------------------------------------------------------------------------------------ from outside
 
@@ -121,8 +123,10 @@ class Watching:
         if threading.current_thread() is not threading.main_thread():
             return 1  # a heap is read on the main thread only; its next tick will do
         self._turns = turns
+        began = monotonic()
         if not self._guard(self._on_tick, _HEAP):
             self._lost_readings += 1
+        self._own_seconds += monotonic() - began
         return self._may_pass()
 
     def finish(self, exit_status: int | None) -> Report:
@@ -169,6 +173,8 @@ class Watching:
         self._count = 0
         self._samples, self._marks, self._snapshots = [], {}, {}
         self._populations, self._garbage, self._epoch = (), None, 1
+        self._own_seconds = 0.0
+        self._waterfall_start = ()
         self._witnesses = Witnesses()
 
     def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
@@ -289,6 +295,7 @@ class Watching:
             ),
             waterfall_start=self._waterfall_start,
             waterfall_end=self._waterfall_end(),
+            waterfall_ticks=(self._waterfall_tick, max(self._snapshots)) if self._snapshots else None,
             findings=tuple(self._relative(f) for f in verdict.findings),
             autopsy=self._autopsied,
             notes=(*verdict.notes, *self._notes),
@@ -336,7 +343,7 @@ class Watching:
         if len(self._samples) < 2 or self._samples[-1].tick == self._samples[0].tick:
             return 0.0
         first, last = self._samples[0], self._samples[-1]
-        return (last.seconds - first.seconds) / (last.tick - first.tick)
+        return max(last.seconds - first.seconds - self._own_seconds, 0.0) / (last.tick - first.tick)
 
     def _waterfall_end(self) -> tuple[Layer, ...]:
         if not self._snapshots:

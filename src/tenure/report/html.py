@@ -12,7 +12,17 @@ from html import escape
 
 from tenure.records import Finding, Layer, Report, Sample, units
 from tenure.report.json import in_order
-from tenure.report.text import headline, human_bytes, place, printable, rate, reason, why_unborn, working_directory
+from tenure.report.text import (
+    headline,
+    human_bytes,
+    place,
+    printable,
+    rate,
+    reading_times,
+    reason,
+    why_unborn,
+    working_directory,
+)
 
 __all__ = ["render"]
 
@@ -83,7 +93,7 @@ def render(report: Report, samples: Sequence[Sample] = (), cwd: str | None = Non
         _element("p", printable(report.why)),
         *_findings(report, cwd),
         *_charts(samples, report),
-        *_waterfall(report.waterfall_start, report.waterfall_end),
+        *_waterfall(report.waterfall_start, report.waterfall_end, reading_times(report)),
         *_autopsy(report),
         *_rest(report),
     ]
@@ -238,7 +248,7 @@ def _fewer(points: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
 _WHOLE = "RSS"  # the layer that the others add up to
 
 
-def _waterfall(start: Sequence[Layer], end: Sequence[Layer]) -> Iterable[_Html]:
+def _waterfall(start: Sequence[Layer], end: Sequence[Layer], times: tuple[str, str]) -> Iterable[_Html]:
     if not end:
         return
     before = {layer.name: layer.bytes for layer in start}
@@ -249,7 +259,7 @@ def _waterfall(start: Sequence[Layer], end: Sequence[Layer]) -> Iterable[_Html]:
     total = max(sum(max(0, size or 0) for size in side.values()) for side in parts_of) or 1
     yield _element("h2", "Where the resident memory is")
     bars = []
-    for label, side, whole in zip(("start", "end"), parts_of, (before, after), strict=True):
+    for label, side, whole in zip(times, parts_of, (before, after), strict=True):
         if not side:
             continue
         parts = [

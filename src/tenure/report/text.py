@@ -30,6 +30,7 @@ __all__ = [
     "place",
     "printable",
     "rate",
+    "reading_times",
     "reason",
     "render",
     "resident_grew",
@@ -333,6 +334,14 @@ def _after(
         yield _line("    ".join(pointers), page, squeeze=False)
 
 
+def reading_times(report: Report) -> tuple[str, str]:
+    """After which ticks the two sides of the waterfall were read: rarely the program's first and last."""
+    if report.waterfall_ticks is None:
+        return "start", "end"
+    first, last = (f"{printable(report.ticks.unit)} {tick:,}" for tick in report.waterfall_ticks)
+    return first, last
+
+
 def _waterfall(report: Report, page: _Page) -> Text:
     from rich.text import Text
 
@@ -340,12 +349,14 @@ def _waterfall(report: Report, page: _Page) -> Text:
     rows = [(layer.name, before.get(layer.name), layer.bytes) for layer in report.waterfall_end]
     name_width = max(len(printable(name)) for name, _, _ in rows)
     most = max((size for _, *both in rows for size in both if size is not None and size > 0), default=1)
-    table = Text(f" {'resident memory':<{name_width}}  {'start':>8}  {'end':>8}  {'change':>8}")
-    bar_width = min(40, page.width - name_width - 33)
+    read = reading_times(report)
+    first, last = (max(8, len(label)) for label in read)
+    table = Text(f" {'resident memory':<{name_width}}  {read[0]:>{first}}  {read[1]:>{last}}  {'change':>8}")
+    bar_width = min(40, page.width - name_width - first - last - 17)
     for name, old, new in rows:
         change = "" if old is None or new is None else f"{'+' if new > old else ''}{human_bytes(new - old)}"
         bar = "#" * round(bar_width * max(0, new or 0) / most) if bar_width >= 8 else ""
-        table.append(f"\n {printable(name):<{name_width}}  {_known(old):>8}  {_known(new):>8}  {change:>8}")
+        table.append(f"\n {printable(name):<{name_width}}  {_known(old):>{first}}  {_known(new):>{last}}  {change:>8}")
         table.append(f"  {bar}", style="cyan")
     table.no_wrap = True
     table.overflow = "ellipsis"
@@ -400,7 +411,8 @@ def _size(finding: Finding, unit: str) -> str:
 
 
 def _seen(ticks: Ticks) -> str:
-    return units(ticks.unit, ticks.count)
+    seen = units(ticks.unit, ticks.count)
+    return f"{seen} of {printable(ticks.function)}" if ticks.unit == "call" and ticks.function else seen
 
 
 def _interval(growth: Growth) -> str:

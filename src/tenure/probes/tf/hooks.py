@@ -28,6 +28,7 @@ __all__ = [
     "install",
     "install_calls",
     "install_function_calls",
+    "install_tapes",
     "missing",
     "self_test",
 ]
@@ -161,6 +162,10 @@ _FUNCTION_POINTS: dict[str, tuple[_Point, ...]] = {
     "tensorflow": (_Point("function-call", _POLYMORPHIC + "polymorphic_function", "Function", "__call__"),),
 }
 
+_TAPE_POINTS: dict[str, tuple[_Point, ...]] = {
+    "tensorflow": (_Point("tape-end", "tensorflow.python.eager.backprop", "GradientTape", "__exit__"),),
+}
+
 _missing: dict[str, str] = {}
 
 
@@ -189,6 +194,12 @@ def install_function_calls(on_return: Callable[[object], None]) -> Callable[[], 
     """
     observer = _Observer(on_return)
     return _install(_FUNCTION_POINTS, lambda point, original: _function_wrapper(original, observer))
+
+
+def install_tapes(on_end: Callable[[object], None]) -> Callable[[], None]:
+    """Tells `on_end(tape)` after each `with tf.GradientTape()` has ended, on the thread that ran it."""
+    observer = _Observer(lambda kind, tape: on_end(tape))
+    return _install(_TAPE_POINTS, lambda point, original: _made_wrapper(point, original, observer))
 
 
 def missing() -> dict[str, str]:
