@@ -1,5 +1,5 @@
 # The menu. Every target sets up its own environment in .venv on a fresh machine.
-#   make demo    a planted leak is found, explained and cured, in a minute
+#   make demo    a planted leak is found, explained and cured, in a minute or two
 #   make check   ruff, mypy, import directions, fast tests: under a minute once .venv stands
 #   make test    all tests
 #   make bench   all benchmarks -> benchmarks/results.json, docs/benchmarks.md (ONLY="births walk": these anew)

@@ -365,3 +365,20 @@ def test_kernels_built_again_by_work_that_comes_now_and_then_are_no_growth() -> 
     native = Native(1872.0, 1625.0, 3495.0, True, False, False)
     given = (GivenBack("kernel-cache", 18_498.0),)
     assert verdict_on(autopsy=given, native=native, differential=True).verdict == "flat"
+
+
+def test_tensors_that_have_come_to_a_megabyte_are_judged_however_fast_the_ticks_are() -> None:
+    kept = population(bytes_per_tick=1456.0, tensor_bytes_per_tick=1024.0)
+    few, many = Ticks("tick", None, 100, 15), Ticks("tick", None, 25_000, 30)
+    assert diagnose(Evidence(ticks=few, populations=(kept,)), 5).verdict == "flat"
+    (finding,) = diagnose(Evidence(ticks=many, populations=(kept,)), 5).findings
+    assert (finding.cause, finding.bytes_per_tick) == ("tensors-kept", 1456.0)
+    numbers = replace(kept, tensor_bytes_per_tick=4.0)
+    assert diagnose(Evidence(ticks=many, populations=(numbers,)), 5).verdict == "flat"
+
+
+def test_a_holder_that_leaks_is_not_noted_as_too_small_beside() -> None:
+    leak = population(kinds={"trace": 1.0}, through=("function",))
+    rest = population(kinds={}, bytes_per_tick=2480.0, tensor_bytes_per_tick=0.0)
+    verdict = verdict_on(populations=(leak, rest))
+    assert verdict.verdict == "leak" and not [note for note in verdict.notes if "below the least" in note]

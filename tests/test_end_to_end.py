@@ -307,3 +307,34 @@ def test_a_loop_that_only_calls_a_tf_function_ticks_by_it(tmp_path: Path) -> Non
     assert (report["ticks"]["unit"], report["ticks"]["function"]) == ("call", "train_step")
     assert [finding["cause"] for finding in report["findings"]] == ["tensors-kept"]
     assert 30_000 < report["growth"]["bytes_per_tick"] < 40_000
+
+
+WRITTEN_OUT = """
+import tensorflow as tf
+
+def main():
+    w = tf.Variable(tf.ones([16, 1]))
+    losses = []
+    for step in range(1500):
+        x = tf.ones([256, 16])
+        with tf.GradientTape() as tape:
+            per_example = tf.square(x @ w)
+            loss = tf.reduce_mean(per_example)
+        w.assign_sub(0.001 * tape.gradient(loss, w))
+        losses.append(per_example)
+
+main()
+"""
+
+
+def test_a_loop_that_is_written_out_with_eager_operations(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WRITTEN_OUT)
+    done = tenure("run", "--json", "out.json", "train.py", cwd=tmp_path)
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert report["verdict"] == "leak", done.stderr
+    assert report["ticks"]["unit"] == "step"
+    assert 1200 < report["ticks"]["count"] <= 1500
+    finding = report["findings"][0]
+    assert (finding["cause"], finding["birth"]["line"], finding["holder"]["line"]) == ("tensors-kept", 10, 13)
+    assert finding["holder"]["text"] == "frame main() local 'losses' > [*]"
+    assert 1024 <= finding["bytes_per_tick"] < 2048

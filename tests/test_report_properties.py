@@ -71,6 +71,7 @@ reports = st.builds(
     growth=st.none() | st.builds(Growth, floats, floats, floats, st.floats(0, 1), floats, st.none() | floats),
     waterfall_start=layers,
     waterfall_end=layers,
+    waterfall_ticks=st.none() | st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
     findings=st.lists(findings, max_size=3).map(tuple),
     autopsy=st.none() | st.lists(st.builds(GivenBack, texts, floats), max_size=2).map(tuple),
     notes=tuples,

@@ -125,6 +125,17 @@ def test_the_waterfall_shows_when_it_grew_or_when_asked() -> None:
     assert "resident memory" in render(FLAT, 80, False, waterfall=True)
 
 
+def test_the_waterfall_tells_after_which_ticks_it_was_read() -> None:
+    page = render(replace(LEAK, waterfall_ticks=(2, 24_890)), 80, False)
+    (head,) = [line for line in page.splitlines() if line.startswith(" resident memory")]
+    assert head.split() == ["resident", "memory", "fit", "2", "fit", "24,890", "change"]
+
+
+def test_calls_are_told_with_the_function() -> None:
+    called = replace(FLAT, ticks=Ticks("call", "train.step", 1200, 30))
+    assert render(called, 100, False).startswith("tenure  FLAT  1,200 calls of train.step   growth of")
+
+
 def test_users_text_is_no_markup_and_no_control() -> None:
     finding = replace(
         KEPT,

@@ -6,6 +6,7 @@ import inspect
 import pickle
 import sys
 import threading
+import time
 import traceback
 import types
 import weakref
@@ -24,7 +25,7 @@ from tenure.explain.counting import (
     functions_of_by_heap,
     is_trampoline,
 )
-from tenure.explain.ticks import TickSource, tick
+from tenure.explain.ticks import COMPILED_AFTER, TickSource, tick
 
 pytestmark = pytest.mark.slow
 
@@ -275,6 +276,52 @@ def test_epochs_of_few_batches_are_the_turn() -> None:
         source.keras("epoch", "tick", None)
     source.stop()
     assert (told.unit, told.count) == ("epoch", 6)
+
+
+def test_tapes_of_one_line_are_steps() -> None:
+    told = Told()
+    source = TickSource(told)
+    source.start()
+    source._leave_functions()  # told by hand here
+    here = compile("def with_tape():\n    told(None)\ndef another():\n    told(None)\n", "train.py", "exec")
+    lines: dict[str, Any] = {"told": source.tape}
+    exec(here, lines)
+    lines["another"]()
+    lines["with_tape"]()
+    time.sleep(COMPILED_AFTER)
+    for _ in range(20):
+        lines["with_tape"]()
+    lines["another"]()
+    source.stop()
+    assert (told.unit, told.function, told.count) == ("step", None, 18)  # from the fourth on
+
+
+def test_tapes_inside_fit_are_no_steps() -> None:
+    told = Told()
+    source = TickSource(told)
+    source.start()
+    source.keras("fit", "enter", None)
+    for _ in range(5):
+        source.tape(None)
+    source.keras("fit", "leave", None)
+    source.stop()
+    assert told.count == 0
+
+
+def test_seconds_are_those_that_have_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread is reached only between instructions of the user's own: seconds are counted, not its visits."""
+    now = [100.0]
+    monkeypatch.setattr(ticks, "_monotonic", lambda: now[0])
+    monkeypatch.setattr(TickSource, "_launch_sampler", lambda self: None)
+    told = Told()
+    source = TickSource(told)
+    source.start()
+    source._second(sys._getframe())
+    for passed in (0.4, 3.7, 1.1):
+        now[0] += passed
+        source._second(sys._getframe())
+    source.stop()
+    assert (told.unit, told.count) == ("second", 1 + 5)
 
 
 # --- finding the cycle of whole programs ---------------------------------------------------------------------------

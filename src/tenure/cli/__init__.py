@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("tenure.cli.report", "Show a recording again, also one a killed program left."),
     "explain": ("tenure.cli.explain", "Explain a cause of growth and its cure, by name or code."),
     "doctor": ("tenure.cli.doctor", "Say which probes work on this machine, and why not."),
-    "demo": ("tenure.cli.demo", "Find a planted leak and show its cure, in a minute."),
+    "demo": ("tenure.cli.demo", "Find a planted leak and show its cure, in a minute or two."),
 }
 
 

@@ -25,7 +25,7 @@ _DAYS = 16
 _PROGRAM = Path(__file__).resolve().parents[1] / "demo" / "daily_job.py"
 
 
-@click.command("demo", short_help="Find a planted leak and show its cure, in a minute.")
+@click.command("demo", short_help="Find a planted leak and show its cure, in a minute or two.")
 @click.option(
     "--days", type=click.IntRange(8, 200), default=_DAYS, show_default=True, help="How many days the job runs."
 )
@@ -80,10 +80,13 @@ def _soak(function: str, days: int) -> dict[str, Any]:
 def _side_by_side(leaking: dict[str, Any], cured: dict[str, Any]) -> str:
     """Bytes in use by day since the first one that was measured, for both jobs."""
     first = leaking["ticks"]["warmup"]
-    lines = ["", "memory in use, more than after warm-up", f"{'day':>6} {'as the forums say':>20} {'released':>12}"]
+    head = "in use in malloc and TensorFlow's pool, beyond what it was after warm-up"
+    lines = ["", head, f"{'day':>6} {'as the forums say':>20} {'released':>12}"]
     columns = [_since(job["in_use"], first) for job in (leaking, cured)]
     for day in sorted(set(columns[0]) & set(columns[1])):
         lines.append(f"{day:>6} {columns[0][day] / 1e6:>17.1f} MB {columns[1][day] / 1e6:>9.1f} MB")
+    shown = max(set(columns[0]) & set(columns[1]), default=first)
+    lines.append(f"On the days after {shown} the soak releases memory itself, to learn what comes back.")
     return "\n".join(lines)
 
 

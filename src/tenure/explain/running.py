@@ -43,6 +43,12 @@ _COLLECTING = 3.0  # seconds that a program may spend in collections of ours, be
 _PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
 
 
+_SECONDS = (
+    "no call of the program's own repeats, so its ticks are seconds; "
+    "tenure.tick() in its loop, once a turn, lets a shorter run decide"
+)
+
+
 @dataclass(frozen=True)
 class _Reading:
     """A forked copy's answer: the snapshot without its base, and the topmost groups that grew, by key and rate."""
@@ -334,6 +340,8 @@ class RunWatching(Watching):
 
     def _verdict(self) -> Verdict:
         verdict = super()._verdict()
+        if self._unit == "second":
+            verdict = replace(verdict, notes=(*verdict.notes, _SECONDS))
         tops = {key: rate for key, rate in self._tops.items() if key not in self._known} | self._gone
         unnamed = [rate for rate in tops.values() if rate >= self._min_growth]
         if verdict.verdict == "flat" and unnamed:
