@@ -368,3 +368,35 @@ def test_a_copy_answers_beside_threads_and_runs_no_hook_of_the_programs() -> Non
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+AWAITED = """
+import asyncio, gc, sys
+from tenure.probes import heap
+
+async def main():
+    for _ in range(5):
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_result, 1)
+        await future
+
+asyncio.run(main())
+for _ in range(3):
+    root = heap.Root("asyncio", sys.modules["_asyncio"], 1)
+    heap.walk([root], user_globals=frozenset(), barriers=[], select_types=(object,), paths=True)
+    gc.collect()
+print("collected")
+"""
+
+
+@pytest.mark.parametrize("pure", ["0", "1"])
+def test_the_free_list_that_asyncio_shows_the_collector_stays_as_it_is(pure: str) -> None:
+    """Python 3.12: taking one of its dead iterators made the list a ring, and the next collection never ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", AWAITED],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TENURE_PURE_PYTHON": pure, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stdout) == (0, "collected\n"), done.stderr

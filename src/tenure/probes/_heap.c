@@ -749,6 +749,22 @@ static int is_foreign(Walk *w, PyObject *o, uint32_t f)
     return !(module && PyUnicode_CheckExact(module) && PySet_Contains(w->user_names, module) == 1);
 }
 
+/* Python 3.12's module _asyncio shows the collector its free list: iterators without an owner. Whoever takes one (as
+ * gc.get_referents does) frees it a second time, and the list becomes a ring in which the collector turns for ever. */
+static int shows_the_dead(PyObject *o)
+{
+#if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
+    if (PyModule_CheckExact(o)) {
+        PyModuleDef *def = PyModule_GetDef(o);
+        if (!def) PyErr_Clear();
+        return def && def->m_name && !strcmp(def->m_name, "_asyncio");
+    }
+#else
+    (void)o;
+#endif
+    return 0;
+}
+
 static int expand(Walk *w, uint32_t node, int waited)
 {
     PyObject *o = w->obj[node];
@@ -771,6 +787,10 @@ static int expand(Walk *w, uint32_t node, int waited)
         while (PyDict_Next(o, &position, &key, &value))
             if (edge(w, key, NULL, 0) || edge(w, value, named && PyUnicode_CheckExact(key) ? key : NULL, 0)) return -1;
         return 0;
+    }
+    if (gc && shows_the_dead(o)) {
+        PyObject *dict = PyModule_GetDict(o);
+        return dict ? edge(w, dict, NULL, 0) : 0;
     }
     if (gc && t->tp_traverse) {
         if (w->mode == MAIN && w->want & WANT_GROUPS) {

@@ -13,7 +13,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 __all__ = ["array_facts", "fork", "walk"]
@@ -56,6 +56,12 @@ def _mix(x: int) -> int:
     x ^= x >> 29
     x = x * 0x9E3779B97F4A7C15 & MASK
     return x ^ (x >> 32)
+
+
+def _shows_the_dead(o: object) -> bool:
+    """Python 3.12's module _asyncio shows the collector its free list, whose iterators have no owner: to take one frees
+    it a second time, and the list becomes a ring in which the collector turns for ever."""
+    return type(o) is ModuleType and sys.version_info[:2] == (3, 12) and o is sys.modules.get("_asyncio")
 
 
 def _own_references() -> int:
@@ -331,7 +337,7 @@ class _Walk:
             if node in self.spaces and (len(o) <= LABELS_MAX or (self.tier == 0 and self.parents[node] < 0)):
                 labels = NAMES
         else:
-            refs = gc.get_referents(o) if tracked else []
+            refs = ([vars(o)] if _shows_the_dead(o) else gc.get_referents(o)) if tracked else []
             spacious = grouping and flags & HAS_DICT and not (self.tier and flags & TYPE)
             if spacious and any(self.info(type(r)).flags & DICT_SUB for r in refs):
                 space = _attribute_dict(o, t)
