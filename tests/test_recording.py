@@ -375,7 +375,7 @@ def test_a_file_that_may_not_grow_is_told_and_stays_readable(path: Path) -> None
 
 
 READER = """
-import os, sys
+import os, sys, urllib.parse  # pathlib's own import on Python 3.13, which may lie where nobody can read
 from tenure.observe.recording import open_recording
 if os.geteuid() == 0:  # root may write anywhere: read as nobody
     os.setuid(65534)
