@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tenure.causes import CATALOGUE, Cause
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).resolve().with_suffix(".md")
+EXAMPLES = PAGE.parents[1] / "tests" / "cause_examples"
 
 
 def text() -> str:
@@ -31,18 +32,28 @@ def text() -> str:
 def entry(cause: Cause) -> Iterator[str]:
     """The lines of one cause's section."""
     yield f'## <a id="{cause.code.lower()}"></a>{cause.code} {cause.name}'
-    yield f"\n{cause.summary[0].upper()}{cause.summary[1:]}."
+    yield f"\n{sentence(cause.summary)}"
     if cause.looks_like:
         yield f"\n```python\n{cause.looks_like}\n```"
     yield f"\n**Why.** {cause.why}"
     yield f"\n**Cure.** {cause.remedy} {cause.cure}"
     if cause.measured:
-        yield f"\n**Measured.** {cause.measured[0].upper()}{cause.measured[1:]}."
-    yield f"\n**Versions.** {cause.versions}."
+        yield f"\n**Measured.** {sentence(cause.measured)}"
+    yield f"\n**Versions.** {sentence(cause.versions)}"
+    examples = EXAMPLES / f"{cause.name.replace('-', '_')}.py"
+    if examples.exists():
+        place = f"../{examples.relative_to(PAGE.parents[1])}"
+        yield f"\n**Examples.** The cause in four forms, and its cure: [{examples.name}]({place})."
     if cause.upstream:
         yield "\n**Upstream.** " + ", ".join(
             f"[{issue}](https://github.com/{issue.replace('#', '/issues/')})" for issue in cause.upstream
         )
+
+
+def sentence(text: str) -> str:
+    """The text with a capital, unless it begins with code, and a full stop."""
+    code = text.split()[0].endswith("()") or "_" in text.split()[0]
+    return f"{text[0] if code else text[0].upper()}{text[1:]}."
 
 
 if __name__ == "__main__":
