@@ -22,6 +22,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import tenure
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -96,7 +98,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "tensorflow": installed("tensorflow") or installed("tensorflow-cpu"),
         "keras": installed("keras"),
-        "tenure": installed("tenure"),
+        "tenure": tenure.__version__,  # it may be on the path without being installed
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
     }

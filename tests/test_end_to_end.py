@@ -333,7 +333,7 @@ def test_a_loop_that_is_written_out_with_eager_operations(tmp_path: Path) -> Non
     report = json.loads((tmp_path / "out.json").read_text())
     assert report["verdict"] == "leak", done.stderr
     assert report["ticks"]["unit"] == "step"
-    assert 1200 < report["ticks"]["count"] <= 1500
+    assert 500 < report["ticks"]["count"] <= 1500  # tapes are taken for the cycle after 0.2 s of nothing better
     finding = report["findings"][0]
     assert (finding["cause"], finding["birth"]["line"], finding["holder"]["line"]) == ("tensors-kept", 10, 13)
     assert finding["holder"]["text"] == "frame main() local 'losses' > [*]"

@@ -210,12 +210,23 @@ class _AtSite:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.ops: dict[str, list[Any]] = {}  # op -> how often, and the usual attributes
+        self.ops: dict[str, _Seen] = {}
         self.traced: dict[str, int] = {}
         self.last: dict[str, tuple[str, ...]] = {}  # op -> its last attributes: name, value, name, value, shortened
         self.new: dict[str, _New] = {}
         self.scalars: set[int] = set()
         self.looked = 0
+
+
+class _Seen:
+    """One op of one line: how often, the attributes that it usually has, and whether numbers come with it."""
+
+    __slots__ = ("count", "scalars", "usual")
+
+    def __init__(self, op: str) -> None:
+        self.count = 0
+        self.usual: list[Sequence[Any]] = []
+        self.scalars = op == _SCALAR or op in _TAKES_SCALARS
 
 
 @dataclass(slots=True)
@@ -365,7 +376,7 @@ class Births:
         if on and self._watch is None:
             from tenure.probes.tf.callbacks import OpWatch
 
-            watch = OpWatch(self._op)
+            watch = OpWatch(self._teller())
             watch.start()
             self._watch = watch
         elif not on and self._watch is not None:
@@ -397,44 +408,40 @@ class Births:
     def _op_counts(self) -> Iterable[tuple[tuple[Site, str, bool], int]]:
         for at in list(self._at.values()):
             for op, seen in list(at.ops.items()):
-                yield (at.site, op, False), seen[0]
+                yield (at.site, op, False), seen.count
             for op, count in list(at.traced.items()):
                 yield (at.site, op, True), count
 
-    def _op(self, op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
-        # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
-        at = _walk(sys._getframe(2), _whose, self._at)  # the callback's own two frames are none of the user's
-        if type(at) is not _AtSite:
-            site = user_site(at)
-            if site is None:
-                return
-            at = self._at.get(site) or self._at.setdefault(site, _AtSite(site))
-        if graph is not None:
-            at.traced[op] = at.traced.get(op, 0) + 1
-            return
-        for output in outputs:
-            output._tenure_birth = at.site
-        seen = at.ops.get(op)
-        if seen is None:
-            seen = at.ops.setdefault(op, [0])
-        seen[0] += 1
-        # Attributes that were here before are the same few objects; in a hash a DType is asked in Python.
-        if attrs and attrs not in seen:
-            self._note_attributes(at, op, attrs)
-            if len(seen) <= _USUAL and _holds_nothing(attrs):
-                seen.append(attrs)
-        if op == _SCALAR:
-            if type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
-                at.scalars.add(hash((type(inputs[0]), inputs[0])))
-        elif at.looked < _LOOKS and op in _TAKES_SCALARS:
-            self._look_for_scalars(at, inputs)
+    def _teller(self) -> Callable[[str, Sequence[Any], Sequence[Any], Sequence[Any], Any], None]:
+        """What `OpWatch` tells each op to: one function with what it needs in its cells, as it runs for every op."""
+        walk, whose, known, frame_of = _walk, _whose, self._at, sys._getframe
 
-    def _look_for_scalars(self, at: _AtSite, inputs: Sequence[Any]) -> None:
-        """`x + 0.1` turns the number into a tensor in C, where nothing tells it: what no op has made may be one."""
-        at.looked += 1
-        for tensor in inputs:
-            if tensor.shape.rank == 0 and not hasattr(tensor, "_tenure_birth") and "CPU" in tensor.backing_device:
-                at.scalars.add(hash(tensor.numpy().tobytes()))
+        def note(op: str, attrs: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], graph: Any) -> None:
+            # No lock: a count that two threads raise at once may lose one; a lock would cost each op.
+            at = walk(frame_of(2), whose, known)  # the callback's own two frames are none of the user's
+            if type(at) is not _AtSite:
+                site = user_site(at)
+                if site is None:
+                    return
+                at = known.get(site) or known.setdefault(site, _AtSite(site))
+            if graph is not None:
+                at.traced[op] = at.traced.get(op, 0) + 1
+                return
+            for output in outputs:
+                output._tenure_birth = at.site
+            seen = at.ops.get(op)
+            if seen is None:
+                seen = at.ops.setdefault(op, _Seen(op))
+            seen.count += 1
+            # Attributes that were here before are the same few objects; in a hash a DType is asked in Python.
+            if attrs and attrs not in seen.usual:
+                self._note_attributes(at, op, attrs)
+                if len(seen.usual) < _USUAL and _holds_nothing(attrs):
+                    seen.usual.append(attrs)
+            if seen.scalars:
+                _note_scalars(at, op, inputs)
+
+        return note
 
     def _note_attributes(self, at: _AtSite, op: str, attrs: Sequence[Any]) -> None:
         try:
@@ -476,6 +483,18 @@ _USUAL = 4  # attributes of an op at a line that are known at once: mostly one o
 _LASTING = frozenset((int, float, bool))
 _SCALAR = "PythonValueToTensor"  # callbacks.SCALAR, without importing it before TensorFlow is there
 _SCALAR_TYPES = (int, float, bool, complex)
+
+
+def _note_scalars(at: _AtSite, op: str, inputs: Sequence[Any]) -> None:
+    """`x + 0.1` turns the number into a tensor in C, where nothing tells it: what no op has made may be one."""
+    if op == _SCALAR:
+        if type(inputs[0]) in _SCALAR_TYPES and len(at.scalars) < _VALUES:
+            at.scalars.add(hash((type(inputs[0]), inputs[0])))
+    elif at.looked < _LOOKS:
+        at.looked += 1
+        for tensor in inputs:
+            if tensor.shape.rank == 0 and not hasattr(tensor, "_tenure_birth") and "CPU" in tensor.backing_device:
+                at.scalars.add(hash(tensor.numpy().tobytes()))
 
 
 def _holds_nothing(attrs: Sequence[Any]) -> bool:
