@@ -315,7 +315,8 @@ def soak(
     report = watching.finish(0 if failure is None else _status(failure))
     if failure is not None:
         if report.verdict == "inconclusive":
-            report = replace(report, why=f"{part} raised at cycle {index}, before there was enough for a verdict")
+            why = f"{part} raised at cycle {index} of {cycles or _CYCLES}, before there was enough for a verdict"
+            report = replace(report, why=why)
         raise TargetFailed(index, report, part) from failure
     return report
 
