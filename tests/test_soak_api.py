@@ -608,3 +608,16 @@ def test_the_recording_holds_the_same_verdict(tmp_path: Path) -> None:
     assert recorded.report is not None
     assert (recorded.report.verdict, recorded.report.ticks) == (report.verdict, report.ticks)
     assert recorded.program == ("a", "b")
+
+
+def test_the_time_to_the_limit_is_the_targets_own() -> None:
+    kept: list[bytearray] = []
+
+    def target() -> None:
+        kept.append(bytearray(30_000))
+        time.sleep(0.004)
+
+    growth = soak(target, 60).growth
+    assert growth is not None and growth.limit_bytes is not None and growth.seconds_to_limit is not None
+    ticks = growth.limit_bytes / growth.bytes_per_tick
+    assert growth.seconds_to_limit / ticks > 0.002  # it was 0: what the end took was left out too

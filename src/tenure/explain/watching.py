@@ -86,7 +86,9 @@ class Watching:
         self._waterfall_tick = 0
         self._ended = False
         self._lost_readings = 0
-        self._own_seconds = 0.0  # that the program has waited for us
+        self._own_seconds = 0.0  # that the program has waited for us in ticks that are over
+        self._tick_began: float | None = None
+        self._waited_at = (0.0, 0.0)  # how long it had waited at the first and at the last sample
 
     # ------------------------------------------------------------------------------------------ from outside
 
@@ -123,10 +125,11 @@ class Watching:
         if threading.current_thread() is not threading.main_thread():
             return 1  # a heap is read on the main thread only; its next tick will do
         self._turns = turns
-        began = monotonic()
+        self._tick_began = monotonic()
         if not self._guard(self._on_tick, _HEAP):
             self._lost_readings += 1
-        self._own_seconds += monotonic() - began
+        self._own_seconds += monotonic() - self._tick_began
+        self._tick_began = None
         return self._may_pass()
 
     def finish(self, exit_status: int | None) -> Report:
@@ -173,13 +176,14 @@ class Watching:
         self._count = 0
         self._samples, self._marks, self._snapshots = [], {}, {}
         self._populations, self._garbage, self._epoch = (), None, 1
-        self._own_seconds = 0.0
         self._waterfall_start = ()
         self._witnesses = Witnesses()
 
     def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
         sample = self._counters.sample(tick, blocks_too)
-        self._last_sample = monotonic()
+        self._last_sample = now = monotonic()
+        waited = self._own_seconds + (0.0 if self._tick_began is None else now - self._tick_began)
+        self._waited_at = (self._waited_at[0] if self._samples else waited, waited)
         self._samples.append(sample)
         if len(self._samples) > _MOST_SAMPLES:
             del self._samples[1 : len(self._samples) // 2 : 2]
@@ -343,7 +347,8 @@ class Watching:
         if len(self._samples) < 2 or self._samples[-1].tick == self._samples[0].tick:
             return 0.0
         first, last = self._samples[0], self._samples[-1]
-        return max(last.seconds - first.seconds - self._own_seconds, 0.0) / (last.tick - first.tick)
+        waited = self._waited_at[1] - self._waited_at[0]
+        return max(last.seconds - first.seconds - waited, 0.0) / (last.tick - first.tick)
 
     def _waterfall_end(self) -> tuple[Layer, ...]:
         if not self._snapshots:
