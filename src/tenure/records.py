@@ -14,6 +14,7 @@ __all__ = [
     "Changed",
     "Finding",
     "GivenBack",
+    "GrowingLine",
     "Growth",
     "Holder",
     "Layer",
@@ -43,6 +44,14 @@ class Birth:
     line: int
     function: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingLine:
+    """By how many bytes native memory grew in a tick while one of the user's lines ran; no `birth`: in none of them."""
+
+    birth: Birth | None
+    bytes_per_tick: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from tenure.explain.matchers import (
     from_open_tapes,
     from_population,
     least_kept,
+    lines_of_native_growth,
     wider,
 )
 from tenure.records import Birth, Finding, Ticks, a_unit, counted, units
@@ -207,11 +209,20 @@ def _from_native_rest(evidence: Evidence, drafts: list[Draft]) -> list[Draft]:
         draft.evidence.append(f"{compiled.name} is compiled for each new shape, and its traces do not multiply")
         return [draft]
     top = max((s for s in evidence.ops if s.new_keys_per_tick >= 0.5), key=lambda s: s.new_keys_per_tick, default=None)
-    draft = Draft("unattributed-growth", rest, 0.0, 0.0, top.birth if top else None, None, slowing=native.slowing)
+    lines = lines_of_native_growth(evidence)
+    born = lines[0][0] if len(lines) == 1 else top.birth if top and not lines else None
+    draft = Draft("unattributed-growth", rest, 0.0, 0.0, born, None, slowing=native.slowing)
     draft.spread = wider((0.0, 0.0), native, rest)
     draft.evidence.append(
         "malloc and the allocator pool grow in every window; no Python object, cache or registry accounts for it"
     )
+    unit = a_unit(evidence.ticks.unit)
+    draft.measured_line = len(lines) == 1
+    if draft.measured_line:
+        draft.evidence.append(f"they grew by {lines[0][1]:,.0f} bytes {unit} while this line ran")
+    for birth, grown in lines if 1 < len(lines) < 4 else ():
+        place = f"{os.path.basename(birth.file)}:{birth.line}"
+        draft.evidence.append(f"they grew by {grown:,.0f} bytes {unit} while {place} ran: it, or memory freed later")
     return [draft]
 
 
@@ -235,6 +246,14 @@ def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
     entry = CATALOGUE[draft.cause]
     # Plain objects in a container of the user's are no riddle, though no cause of TensorFlow's has their name.
     kept = draft.holder if draft.cause == "unattributed-growth" and draft.tier == 0 else None
+    remedy = entry.remedy
+    if kept is not None:
+        remedy = f"Bound or clear {kept.text}, or keep less in it."
+    elif draft.measured_line and draft.birth is not None:
+        remedy = (
+            f"What {os.path.basename(draft.birth.file)}:{draft.birth.line} gives to native code stays there: "
+            "take it out again, close or bound what it fills, or report it to the library that it calls."
+        )
     finding = Finding(
         cause=draft.cause,
         code=entry.code,
@@ -244,7 +263,7 @@ def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
         bytes_per_tick=draft.bytes if draft.kind != "cost" else None,
         tensor_bytes_per_tick=draft.tensor_bytes if draft.kind != "cost" else None,
         objects_per_tick=draft.objects or None,
-        remedy=entry.remedy if kept is None else f"Bound or clear {kept.text}, or keep less in it.",
+        remedy=remedy,
         birth=draft.birth,
         holder=draft.holder,
         changed=draft.changed,

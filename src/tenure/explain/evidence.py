@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tenure.records import Birth, Changed, GivenBack, Holder, Ticks
+from tenure.records import Birth, Changed, GivenBack, GrowingLine, Holder, Ticks
 
 __all__ = [
     "Bound",
@@ -163,6 +163,7 @@ class Evidence:
 
     `epoch`: how many of these ticks are one turn further out, where that is known (the batches of an epoch).
     `differential`: the autopsy compared two releases, so that what the program built while it warmed up is not in it.
+    `lines`: by how much native memory grew at each line, where that was watched.
     `room`: the bytes that the process may still take, None where that is not known.
     """
 
@@ -177,6 +178,7 @@ class Evidence:
     datasets: tuple[CachingDataset, ...] = ()
     graphs: tuple[GrowingGraph, ...] = ()
     jit_functions: tuple[JitFunction, ...] = ()
+    lines: tuple[GrowingLine, ...] = ()
     garbage: Garbage | None = None
     held_tensor_bytes_per_tick: float = 0.0
     held_tensors_per_tick: float = 0.0

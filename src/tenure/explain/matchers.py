@@ -22,6 +22,7 @@ __all__ = [
     "from_open_tapes",
     "from_population",
     "least_kept",
+    "lines_of_native_growth",
     "wider",
 ]
 
@@ -78,6 +79,7 @@ class Draft:
     also: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
     spread: tuple[float, float] = (0.0, 0.0)  # bytes a tick below and above `bytes`
+    measured_line: bool = False  # `birth` is the line at which malloc was seen to grow
     fills: Bound | None = None  # its container has a bound that it will come to
 
 
@@ -361,7 +363,7 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
         # An entry takes 0.8 KB: a line that would have to make far larger ones is not the one.
         likely = [m for m in evidence.scalars if m.per_tick * _MOST_OF_A_SCALAR >= share]
         line = max(likely, key=lambda m: m.per_tick, default=None)
-        draft = Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else None)
+        draft = Draft(cause, share, 0.0, line.per_tick if line else 0.0, line.birth if line else _native_line(evidence))
         if line:
             numbers = f"{counted(line.per_tick, 'new Python number')} {a_unit(evidence.ticks.unit)}"
             draft.evidence.append(f"{numbers} made into tensors by this line")
@@ -372,7 +374,7 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
     if seeded and sum(s.new_keys_per_tick for s in seeded) >= 0.5 * weight:
         cause, sites = "seeded-random-ops", seeded
     site = max(sites, key=lambda s: s.new_keys_per_tick, default=None)
-    birth = site.birth if site else None
+    birth = site.birth if site else _native_line(evidence)
     if birth is None:
         made = [
             m
@@ -399,6 +401,27 @@ def _cache_finding(cause: str, share: float, evidence: Evidence) -> Draft:
         draft.cause, draft.also = "lookup-table-recreated", [cause]
     draft.evidence.append(f"clearing the cache gives back {share:.0f} bytes {a_unit(evidence.ticks.unit)}")
     return draft
+
+
+_MATCHES = (0.1, 2048.0)  # how far one line's growth may lie from that of all: a share, and bytes of noise
+
+
+def lines_of_native_growth(evidence: Evidence) -> list[tuple[Birth, float]]:
+    """The lines that each grew by what all lines together did, with their bytes a tick: one is meant, or can't be told.
+
+    A line that makes a tensor grows each tick too, and what drops it shrinks: in the sum only the leak is left.
+    """
+    total = sum(line.bytes_per_tick for line in evidence.lines)
+    if total < NATIVE_FLOOR / 2:
+        return []
+    reach = max(_MATCHES[0] * total, _MATCHES[1])
+    known = [(line.birth, line.bytes_per_tick) for line in evidence.lines if line.birth is not None]
+    return [(birth, grown) for birth, grown in known if abs(grown - total) <= reach]
+
+
+def _native_line(evidence: Evidence) -> Birth | None:
+    meant = lines_of_native_growth(evidence)
+    return meant[0][0] if len(meant) == 1 else None
 
 
 def wider(spread: tuple[float, float], native: Native, part: float) -> tuple[float, float]:

@@ -43,6 +43,8 @@ _COLLECTING = 3.0  # seconds that a program may spend in collections of ours, be
 _PATIENCE = 15.0  # seconds that a program may wait for readings in all, beside 2 % of its time
 
 
+_LINE_TICKS = 6  # of which the last five tell which line makes native memory grow: what one line adds varies
+
 _SECONDS = (
     "no call of the program's own repeats, so its ticks are seconds; "
     "tenure.tick() in its loop, once a turn, lets a shorter run decide"
@@ -142,9 +144,13 @@ class RunWatching(Watching):
             self._mark()
         if self._explain_from is not None:
             if tick == self._explain_from + 1:
+                self._begin_lines()
+                if self._native_lines is not None and self._own_tick < 1.0:
+                    self._explain_ticks = max(self._explain_ticks, _LINE_TICKS)
                 self._mark()  # this tick's ops are known now; what is new from here on is new each tick
             elif tick >= self._explain_from + self._explain_ticks:
                 self._wait()
+                self._end_lines()  # before the copy is made: it would be traced too
                 self._read(tick, explain=True)
                 self._wait()  # its verdict goes into the recording at once, in case the program is killed
                 return

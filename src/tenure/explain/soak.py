@@ -156,7 +156,10 @@ class SoakWatching(Watching):
             self._autopsy.release("warm-up")
         elif tick == plan.first_release and self._autopsy is not None:
             self._autopsy.release("one")
+        elif tick == plan.first_release + 1 and tick < plan.cycles:
+            self._begin_lines()  # the kernels that the release took are there again
         elif tick == plan.cycles and self._autopsy is not None:
+            self._end_lines()
             self._drop_what_stopped(tick)
             self._autopsy.release("rest")
             self._autopsied = self._autopsy.given_back(plan.cycles - plan.first_release)

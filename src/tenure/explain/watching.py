@@ -25,18 +25,19 @@ from tenure.explain.matchers import NATIVE_FLOOR
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
 from tenure.observe.memory import Counters, waterfall
+from tenure.observe.native_lines import NativeLines
 from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
 from tenure.observe.sources import absolute, source_path
 from tenure.probes import process, read
 from tenure.probes.release import BLOCK_BYTES
-from tenure.records import Birth, Finding, GivenBack, Growth, Layer, Missing, Report, Sample, Ticks
+from tenure.records import Birth, Finding, GivenBack, GrowingLine, Growth, Layer, Missing, Report, Sample, Ticks
 
 __all__ = ["MIN_GROWTH", "Watching"]
 
 MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
 _SAMPLE_SECONDS = 0.05
-_HEAP, _BIRTHS = "the heap", "where things are made"
+_HEAP, _BIRTHS, _LINES = "the heap", "where things are made", "the line of native growth"
 _MOST_SAMPLES = 4096
 
 
@@ -78,6 +79,8 @@ class Watching:
         self._garbage: Garbage | None = None
         self._native_stopped = False
         self._witnesses = Witnesses()
+        self._native_lines: NativeLines | None = None
+        self._lines: tuple[GrowingLine, ...] = ()
         self._autopsied: tuple[GivenBack, ...] | None = None
         self._last_sample = float("-inf")
         self._recorder: Recorder | None = None
@@ -126,8 +129,12 @@ class Watching:
             return 1  # a heap is read on the main thread only; its next tick will do
         self._turns = turns
         self._tick_began = monotonic()
+        if self._native_lines is not None:
+            self._guard(self._native_lines.turn, _LINES)
         if not self._guard(self._on_tick, _HEAP):
             self._lost_readings += 1
+        if self._native_lines is not None:
+            self._guard(self._native_lines.go_on, _LINES)
         self._own_seconds += monotonic() - self._tick_began
         self._tick_began = None
         return self._may_pass()
@@ -135,6 +142,7 @@ class Watching:
     def finish(self, exit_status: int | None) -> Report:
         """The report so far; ends the watching. Never raises for a probe's sake."""
         self._ended = True
+        self._end_lines()
         self._guard(self._at_end, "the last reading")
         self._guard(self._births.stop, _BIRTHS)
         report = self._report(exit_status)
@@ -177,7 +185,8 @@ class Watching:
         self._samples, self._marks, self._snapshots = [], {}, {}
         self._populations, self._garbage, self._epoch = (), None, 1
         self._waterfall_start = ()
-        self._witnesses = Witnesses()
+        self._end_lines()
+        self._lines, self._witnesses = (), Witnesses()
 
     def _sample(self, tick: int, blocks_too: bool = True) -> Sample:
         sample = self._counters.sample(tick, blocks_too)
@@ -213,6 +222,25 @@ class Watching:
         self._witnesses.take_made(self._births, ticks)
         if tensorflow_loaded():  # a program without TensorFlow has no ops, and must not get TensorFlow from us
             self._guard(self._births.explain_ops, "the lines of ops")
+
+    def _begin_lines(self) -> None:
+        """Watches the lines for native growth from now on, when no population and no registry accounts for it."""
+        native = self._native()
+        if native is None or not native.stands or self._native_lines is not None:
+            return
+        total = native.bytes_per_tick + native.python_bytes_per_tick
+        rest = total - sum(p.bytes_per_tick for p in self._populations if p.steady)
+        if rest >= max(NATIVE_FLOOR, 0.1 * total):
+            lines = NativeLines(Counters().native)
+            if self._guard(lines.start, _LINES):
+                self._native_lines = lines
+
+    def _end_lines(self) -> None:
+        lines, self._native_lines = self._native_lines, None
+        if lines is not None:
+            self._lines = lines.stop() or self._lines
+            if lines.gave_up is not None:
+                self._missing.setdefault(_LINES, Missing(_LINES, lines.gave_up))
 
     def _store_report(self) -> None:
         """Puts the verdict so far into the recording, so that a killed program leaves it."""
@@ -273,6 +301,7 @@ class Watching:
             epoch=self._epoch,
             differential=self._differential,
             room=self._room(),
+            lines=self._lines,
             **self._witnesses.told(),
         )
         verdict = diagnose(evidence, max(len(used) - 1, 0))
@@ -361,6 +390,7 @@ class Watching:
     def _cut(self) -> list[object]:
         """What a walk must not enter: this object and what it watches with (tenure's modules are cut anyway)."""
         own = [self, self.__dict__, self._births, self._counters, self._snapshots, self._samples, self._witnesses]
+        own += [self._native_lines] if self._native_lines is not None else []
         return [*own, self._recorder] if self._recorder is not None else own
 
     def _guard(self, action: Callable[[], object], figure: str) -> bool:

@@ -69,6 +69,15 @@ class Counters:
             pool_held=self._next_region - _FIRST_REGION if self._next_region is not None else None,
         )
 
+    def native(self) -> int | None:
+        """Live native bytes now, as `Sample.native` tells them. Costs about 15 us, more the more blocks are free."""
+        malloc, _ = read(process.mallinfo, "malloc in use")
+        if malloc is None:
+            return None
+        pool = self._pool()
+        self._count_regions(0, malloc.used, malloc.mapped, pool)
+        return malloc.used - self._regions + (pool[0] or 0)
+
     def _note(self, lost: Missing | None) -> None:
         if lost is not None:
             self.missing.setdefault(lost.figure, lost)
