@@ -29,6 +29,7 @@ from tenure.explain.matchers import (
     lines_of_native_growth,
     wider,
 )
+from tenure.explain.retained import retained
 from tenure.records import Birth, Finding, Ticks, a_unit, counted, units
 
 __all__ = ["Verdict", "diagnose"]
@@ -65,6 +66,7 @@ def diagnose(evidence: Evidence, windows: int) -> Verdict:
     _fold_debris(drafts, evidence)
     drafts += _from_native_rest(evidence, drafts)
     drafts += costs(evidence, drafts)
+    drafts += retained(evidence.held_free)
     worth = [d for d in drafts if _worth(d, evidence)]
     findings = sorted((_finding(d, evidence, windows) for d in worth), key=_rank)
     leaks = [d for d in worth if d.kind == "leak"]
@@ -260,8 +262,8 @@ def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
         kind=draft.kind,
         origin=entry.origin if kept is None else "user",
         confidence=round(1 - 0.3 * 0.5**windows, 3),
-        bytes_per_tick=draft.bytes if draft.kind != "cost" else None,
-        tensor_bytes_per_tick=draft.tensor_bytes if draft.kind != "cost" else None,
+        bytes_per_tick=draft.bytes if draft.kind == "leak" else None,
+        tensor_bytes_per_tick=draft.tensor_bytes if draft.kind == "leak" else None,
         objects_per_tick=draft.objects or None,
         remedy=remedy,
         birth=draft.birth,

@@ -13,6 +13,7 @@ __all__ = [
     "Evidence",
     "Garbage",
     "GrowingGraph",
+    "HeldFree",
     "JitFunction",
     "Made",
     "Native",
@@ -158,6 +159,19 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldFree:
+    """Bytes at the end that an allocator holds free and that are resident; None where that is not known.
+
+    `trimmed`: by how much `malloc_trim` lowered what is resident, where it was asked for.
+    """
+
+    rss: int
+    pool: int | None
+    malloc: int | None
+    trimmed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All that is known of one program's growth. Rates are per tick after warm-up.
 
@@ -180,6 +194,7 @@ class Evidence:
     jit_functions: tuple[JitFunction, ...] = ()
     lines: tuple[GrowingLine, ...] = ()
     garbage: Garbage | None = None
+    held_free: HeldFree | None = None
     held_tensor_bytes_per_tick: float = 0.0
     held_tensors_per_tick: float = 0.0
     versions: Mapping[str, str | None] = field(default_factory=dict)

@@ -19,17 +19,17 @@ from time import monotonic
 
 from tenure.explain import populations
 from tenure.explain.diagnosis import Verdict, diagnose
-from tenure.explain.evidence import Evidence, Garbage, Native, Population
+from tenure.explain.evidence import Evidence, Garbage, HeldFree, Native, Population
 from tenure.explain.growth import seconds_to_limit, slope, trend, window_rate
 from tenure.explain.matchers import NATIVE_FLOOR
 from tenure.explain.witnesses import Witnesses
 from tenure.observe.births import Births
-from tenure.observe.memory import Counters, waterfall
+from tenure.observe.memory import MALLOC_FREE, POOL_FREE, Counters, waterfall
 from tenure.observe.native_lines import NativeLines
 from tenure.observe.recording import Recorder, RecordingError
 from tenure.observe.snapshot import Look, Snapshot, look, tensorflow_loaded
 from tenure.observe.sources import absolute, source_path
-from tenure.probes import process, read
+from tenure.probes import process, read, release
 from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Birth, Finding, GivenBack, GrowingLine, Growth, Layer, Missing, Report, Sample, Ticks
 
@@ -39,6 +39,7 @@ MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
 _SAMPLE_SECONDS = 0.05
 _HEAP, _BIRTHS, _LINES = "the heap", "where things are made", "the line of native growth"
 _MOST_SAMPLES = 4096
+_WORTH_TRIMMING = 32e6  # bytes that malloc holds free: the program is over, so nothing of it waits for the pages
 
 
 class Watching:
@@ -81,6 +82,7 @@ class Watching:
         self._witnesses = Witnesses()
         self._native_lines: NativeLines | None = None
         self._lines: tuple[GrowingLine, ...] = ()
+        self._held_free: HeldFree | None = None
         self._autopsied: tuple[GivenBack, ...] | None = None
         self._last_sample = float("-inf")
         self._recorder: Recorder | None = None
@@ -144,6 +146,7 @@ class Watching:
         self._ended = True
         self._end_lines()
         self._guard(self._at_end, "the last reading")
+        self._guard(self._note_held_free, "memory held free")
         self._guard(self._births.stop, _BIRTHS)
         report = self._report(exit_status)
         if self._recorder is not None:
@@ -302,6 +305,7 @@ class Watching:
             differential=self._differential,
             room=self._room(),
             lines=self._lines,
+            held_free=self._held_free,
             **self._witnesses.told(),
         )
         verdict = diagnose(evidence, max(len(used) - 1, 0))
@@ -378,6 +382,15 @@ class Watching:
         first, last = self._samples[0], self._samples[-1]
         waited = self._waited_at[1] - self._waited_at[0]
         return max(last.seconds - first.seconds - waited, 0.0) / (last.tick - first.tick)
+
+    def _note_held_free(self) -> None:
+        """What the allocators hold free at the last reading, and how much of it malloc gives back when asked."""
+        layers = {layer.name: layer.bytes for layer in self._waterfall_end()}
+        rss, pool, free = (layers.get(name) for name in ("RSS", POOL_FREE, MALLOC_FREE))
+        if rss is None or (pool is None and free is None):
+            return
+        trimmed = release.malloc_trim().bytes if (free or 0) >= _WORTH_TRIMMING else None
+        self._held_free = HeldFree(rss, pool, free, trimmed)
 
     def _waterfall_end(self) -> tuple[Layer, ...]:
         if not self._snapshots:

@@ -11,8 +11,9 @@ from time import monotonic
 from tenure.probes import process, read
 from tenure.records import Layer, Missing, Sample
 
-__all__ = ["Counters", "collector_off", "waterfall"]
+__all__ = ["MALLOC_FREE", "POOL_FREE", "Counters", "collector_off", "waterfall"]
 
+POOL_FREE, MALLOC_FREE = "allocator pool, held but free", "malloc, held but free"  # layers of the waterfall
 _FIRST_REGION = 2 << 20
 _MAPPING_OVERHEAD = 2 * 4096  # malloc's header and the alignment of TensorFlow's allocator, in whole pages
 _SLACK = 0.25  # what a program takes or gives back between two samples beside the usual, as a share of the region
@@ -161,9 +162,9 @@ def waterfall(sample: Sample, tensor_bytes: int | None, python_bytes: int | None
         free_malloc, rest = _resident(free_malloc, rest)
     return (
         Layer("live tensors", tensor_bytes),
-        Layer("allocator pool, held but free", free_pool),
+        Layer(POOL_FREE, free_pool),
         Layer("malloc in use, other", max(other, 0) if other is not None else None),
-        Layer("malloc, held but free", free_malloc),
+        Layer(MALLOC_FREE, free_malloc),
         Layer("Python objects", python_bytes),
         Layer("mapped files", mapped),
         Layer("unaccounted", rest),
