@@ -130,4 +130,10 @@ def test_what_only_costs_is_named_with_its_line(reports: Reports, name: str, for
 def test_the_cure_is_flat(reports: Reports, name: str) -> None:
     told = reports(name)
     assert {form: told[form]["why"] for form in GOOD if form in told and told[form]["verdict"] != "flat"} == {}
-    assert {form: told[form]["findings"] for form in GOOD if form in told and told[form]["findings"]} == {}
+    found = {form: loud(told[form]) for form in GOOD if form in told}
+    assert {form: findings for form, findings in found.items() if findings} == {}
+
+
+def loud(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings beside what an allocator holds free: the forms of one file run in one process."""
+    return [finding for finding in report["findings"] if finding["class"] != "retention"]
