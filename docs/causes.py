@@ -28,8 +28,8 @@ KINDS = {
 ALLOW = {
     "leak": (
         "`tenure run --fail-on new --baseline known.json` passes what an earlier report (`--json known.json`) has "
-        "found, by its fingerprint, which stays the same across runs and when lines move; growth of fewer bytes a tick "
-        "than the least that is judged (4096) is a note only. A container that is meant to fill says so by its bound: a "
+        "found, by its fingerprint, which stays the same across runs and when lines move. Growth below the least that "
+        "is judged (4096 bytes a tick) is a note only. A container that is meant to fill says so by its bound: a "
         "`deque(maxlen=...)` or an `lru_cache(maxsize=...)` that is not full yet is no leak."
     ),
     "cost": "Nothing to do: a cost never changes the verdict or the exit status.",

@@ -257,7 +257,11 @@ class Watching:
     def _native(self) -> Native | None:
         marks = self._native_marks([s.tick for s in self._used() if s.tick in self._marks])
         known = [(sample.tick, float(sample.native)) for sample in marks if sample.native is not None]
-        if len(marks) < 3 or len(known) < len(marks):
+        return self._native_of(known) if len(known) == len(marks) else None
+
+    def _native_of(self, known: Sequence[tuple[int, float]]) -> Native | None:
+        """What a series of native bytes by tick tells."""
+        if len(known) < 3:
             return None
         ticks, series = [tick for tick, _ in known], [value for _, value in known]
         told = trend(ticks, series)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["GARBAGE_TIER", "NATIVE_TIER", "Look", "Snapshot", "Tree", "kinds", "look", "rooted", "take", "weigher"]
 
 NATIVE_TIER, GARBAGE_TIER = 3, 4
+_POOLED = 256 * 1024  # bytes: the oneDNN builds take larger blocks from a pool, smaller ones from malloc
 _SHARED = 256  # bytes: smaller tensors are not asked for their buffer, which takes 4 us
 _MOST_SHARED = 50_000
 
@@ -45,6 +46,7 @@ class Snapshot:
     A snapshot with a `base` keeps only the groups that differ from it: a TensorFlow program has 100,000 groups, and a
     few hundred change.
 
+    `pooled` is the part of `tensor_bytes` in blocks that TensorFlow takes from its CPU pool where it has one.
     `held` are objects that only native code holds and `garbage` those that only each other hold: (objects, bytes,
     tensor bytes).
     """
@@ -60,6 +62,7 @@ class Snapshot:
     objects: int
     python_bytes: int
     tensor_bytes: int
+    pooled: int = 0
 
     def column(self, keys: Keys, name: str) -> Ints:
         """One column (`counts`, `bytes`, `tensors`) for these keys; 0 where a group did not exist."""
@@ -265,11 +268,12 @@ def look(
         raise RuntimeError("the walk gave no groups")
     tree = _tree(walked.groups)
     payload = np.zeros(len(tree.keys), np.int64)
-    held_bytes = garbage_bytes = 0
+    held_bytes = garbage_bytes = pooled = 0
     weigh = weigher()
     for item in walked.found:
         if tensor_types and is_a(item.obj, tensor_types):
             size = weigh(item.obj)
+            pooled += size if size >= _POOLED else 0
             if item.tier == NATIVE_TIER:
                 held_bytes += size
             elif item.tier == GARBAGE_TIER:
@@ -293,6 +297,7 @@ def look(
         walked.objects,
         int(shallow.sum()) + held[1] + garbage[1],
         int(payload.sum()) + held_bytes + garbage_bytes,
+        pooled,
     )
     return Look(snapshot, tree, walked.found)
 
