@@ -382,3 +382,16 @@ def test_a_holder_that_leaks_is_not_noted_as_too_small_beside() -> None:
     rest = population(kinds={}, bytes_per_tick=2480.0, tensor_bytes_per_tick=0.0)
     verdict = verdict_on(populations=(leak, rest))
     assert verdict.verdict == "leak" and not [note for note in verdict.notes if "below the least" in note]
+
+
+def test_a_fault_of_tensorflows_own_tells_its_versions_and_public_issues() -> None:
+    registry = population(tier=2, root="TensorFlow's gradient registry", kinds={"graph": 2.0})
+    (finding,) = verdict_on(populations=(registry,)).findings
+    assert finding.cause == "gradient-registry"
+    assert "2.16 to 2.21" in finding.versions
+    assert "tensorflow/tensorflow#27492" in finding.upstream
+
+
+def test_the_programs_own_fault_tells_no_versions() -> None:
+    (finding,) = verdict_on(populations=(population(),)).findings
+    assert (finding.versions, finding.upstream) == ("", ())

@@ -36,6 +36,7 @@ def test_the_keys_are_those_of_the_contract() -> None:
     assert list(value["findings"][0]) == [
         "cause", "code", "also", "class", "origin", "confidence", "bytes_per_tick", "tensor_bytes_per_tick",
         "objects_per_tick", "birth", "holder", "changed", "remedy", "evidence", "fingerprint",
+        "versions", "upstream",
     ]  # fmt: skip
     assert value["findings"][1]["birth"] == {
         "file": "/home/ann/job/train.py", "line": 13, "function": "update",

@@ -125,6 +125,8 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "evidence": list(finding.evidence),
         "fingerprint": finding.fingerprint,
+        "versions": finding.versions or None,
+        "upstream": list(finding.upstream),
     }
 
 
@@ -185,6 +187,8 @@ def _finding_from_dict(value: Mapping[str, Any]) -> Finding:
         changed=_optional(value["changed"], lambda v: Changed(v["argument"], tuple(v["values"]))),
         also=tuple(value["also"]),
         evidence=tuple(value["evidence"]),
+        versions=value.get("versions") or "",
+        upstream=tuple(value.get("upstream") or ()),
         fingerprint=value["fingerprint"],
     )
 

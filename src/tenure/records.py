@@ -79,7 +79,11 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that grows (or costs): what, how much, who made it, who holds it, why, the cure."""
+    """One thing that grows (or costs): what, how much, who made it, who holds it, why, the cure.
+
+    `versions` and `upstream` are of a framework's own fault: where it is known to be, and its public issues as
+    `owner/name#number`.
+    """
 
     cause: str
     code: str
@@ -96,6 +100,8 @@ class Finding:
     also: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     fingerprint: str = ""
+    versions: str = ""
+    upstream: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

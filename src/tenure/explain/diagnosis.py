@@ -271,6 +271,8 @@ def _finding(draft: Draft, evidence: Evidence, windows: int) -> Finding:
         changed=draft.changed,
         also=tuple(draft.also),
         evidence=tuple(draft.evidence),
+        versions=entry.versions if entry.origin == "framework" else "",
+        upstream=entry.upstream if entry.origin == "framework" else (),
     )
     return replace(finding, fingerprint=fingerprint(finding))
 

@@ -15,6 +15,7 @@ from tenure.report.json import in_order
 from tenure.report.text import (
     headline,
     human_bytes,
+    known_in,
     place,
     printable,
     rate,
@@ -161,6 +162,8 @@ def _finding(finding: Finding, report: Report, cwd: str) -> _Html:
     why = reason(finding)
     if why:
         row("why", why)
+    if (known := known_in(finding)) is not None:
+        row("known", known)
     if finding.remedy:
         row("cure", finding.remedy)
     sure = f"{min(99, math.floor(100 * finding.confidence))} % sure" if math.isfinite(finding.confidence) else ""

@@ -27,6 +27,7 @@ __all__ = [
     "headline",
     "human_bytes",
     "human_duration",
+    "known_in",
     "place",
     "printable",
     "rate",
@@ -172,6 +173,14 @@ def reason(finding: Finding) -> str | None:
     return None if entry is None else entry.why
 
 
+def known_in(finding: Finding) -> str | None:
+    """In which versions a framework's fault is known, and its first public issues; None for what is no such fault."""
+    if not finding.versions:
+        return None
+    issues = ", ".join(finding.upstream[:2])
+    return f"{finding.versions}{f' ({issues})' if issues else ''}"
+
+
 def why_unborn(finding: Finding, missing: Iterable[Missing]) -> str | None:
     """Why a leak that something holds has no line where it is made, as far as the report tells; else None."""
     if finding.birth is not None or finding.kind != "leak" or finding.holder is None:
@@ -281,6 +290,8 @@ def _finding(number: int, finding: Finding, page: _Page) -> Iterable[RenderableT
         yield _hanging("seen", line, page)
     if why:
         yield _hanging("why", why, page)
+    if (known := known_in(finding)) is not None:
+        yield _hanging("known", known, page)
     if finding.remedy:
         more = f"more: tenure explain {printable(finding.code)}"
         yield _hanging("cure", finding.remedy, page, end=more, style="green")
