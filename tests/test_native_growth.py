@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tenure.explain.soak import _without_tensors
+from tenure.explain.watching import without_tensors
 from tenure.observe.snapshot import Snapshot
 from tenure.records import Sample
 
@@ -41,15 +41,15 @@ def read(malloc: int | None, pool: int | None, regions: int = 0) -> Sample:
 
 
 def test_small_tensors_lie_in_malloc_and_large_ones_in_a_region_of_the_pool() -> None:
-    assert _without_tensors(seen(900 * KIB, 700 * KIB), read(5000 * KIB, 1300 * KIB, 2048 * KIB)) == 2752 * KIB
+    assert without_tensors(seen(900 * KIB, 700 * KIB), read(5000 * KIB, 1300 * KIB, 2048 * KIB)) == 2752 * KIB
 
 
 def test_without_a_pool_all_tensors_lie_in_malloc() -> None:
-    assert _without_tensors(seen(900 * KIB, 700 * KIB), read(5000 * KIB, None)) == 4100 * KIB
+    assert without_tensors(seen(900 * KIB, 700 * KIB), read(5000 * KIB, None)) == 4100 * KIB
 
 
 def test_without_malloc_nothing_is_known() -> None:
-    assert _without_tensors(seen(900 * KIB, 700 * KIB), read(None, None)) is None
+    assert without_tensors(seen(900 * KIB, 700 * KIB), read(None, None)) is None
 
 
 WAVES = """
@@ -66,19 +66,25 @@ def cycle(i):
     if i % 3 == 0 and LEAKS:
         for _ in range(3):
             tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name=name())
+
+if __name__ == "__main__":
+    for i in range(200):
+        cycle(i)
 """
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["soak", "run"])
 @pytest.mark.parametrize("leaks", [True, False])
-def test_a_cache_that_grows_beside_tensors_of_changing_size(leaks: bool, tmp_path: Path) -> None:
+def test_a_cache_that_grows_beside_tensors_of_changing_size(leaks: bool, mode: str, tmp_path: Path) -> None:
     program, told = tmp_path / "program.py", tmp_path / "told.json"
     program.write_text(f"LEAKS = {leaks}\n{WAVES}")
-    command = [sys.executable, "-m", "tenure", "soak", "--json", str(told), f"{program}:cycle"]
-    subprocess.run(command, capture_output=True, timeout=240)
+    end = [f"{program}:cycle"] if mode == "soak" else [str(program)]
+    command = [sys.executable, "-m", "tenure", mode, "--json", str(told), *end]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     report = json.loads(told.read_text())
     assert report["verdict"] == ("leak" if leaks else "flat"), report["why"]
-    assert [finding["cause"] for finding in report["findings"]] == ["eager-kernel-cache"] * leaks
+    assert [finding["cause"] for finding in report["findings"]] == ["eager-kernel-cache"] * leaks, done.stderr
     for finding in report["findings"]:
         assert finding["birth"]["text"].startswith("tf.raw_ops.VarHandleOp")
         assert 20 * KIB < finding["bytes_per_tick"] < 80 * KIB

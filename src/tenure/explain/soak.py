@@ -27,7 +27,6 @@ from typing import Any, NoReturn
 from tenure.explain import populations
 from tenure.explain.autopsy import Autopsy
 from tenure.explain.diagnosis import Verdict
-from tenure.explain.evidence import Native
 from tenure.explain.growth import sparse_trend, trend
 from tenure.explain.schedule import FixedPlan, plan
 from tenure.explain.watching import MIN_GROWTH, Watching
@@ -104,22 +103,6 @@ class SoakWatching(Watching):
 
     def _used(self) -> list[Snapshot]:
         return [s for tick, s in sorted(self._snapshots.items()) if self._plan.warmup <= tick <= self._plan.marks[-1]]
-
-    def _native(self) -> Native | None:
-        """As the marks tell; where that does not stand, as they tell without the tensors that the walk saw: one of
-        another size at each tick hides what caches take."""
-        native = super()._native()
-        if native is None or (native.stands and native.steady):
-            return native
-        at = [(s, self._marks[s.tick]) for s in self._used() if s.tick in self._marks]
-        beside = self._native_of(
-            [(s.tick, rest) for s, sample in at if (rest := _without_tensors(s, sample)) is not None]
-        )
-        if beside is None or not (beside.stands and beside.steady):
-            return native
-        seen = sum(p.tensor_bytes_per_tick for p in self._populations if p.steady)
-        rates = (beside.bytes_per_tick + seen, beside.low + seen, beside.high + seen)
-        return replace(beside, bytes_per_tick=rates[0], low=rates[1], high=rates[2])
 
     def _at_end(self) -> None:
         ticks = [s.tick for s in self._used() if self._opened.get(s.tick)]
@@ -247,15 +230,6 @@ class SoakWatching(Watching):
         self._guard(lambda: self._witnesses.gather(births, watched, tick, self._cut()), "tapes, datasets and graphs")
         births.explain_ops(False)
         self._store_report()
-
-
-def _without_tensors(snapshot: Snapshot, sample: Sample) -> float | None:
-    """malloc in use beside the tensors that the walk saw. The pool is left out where there is one: it serves a block
-    from a larger free one without splitting it, and counts the whole."""
-    if sample.malloc_used is None:
-        return None
-    pooled = snapshot.pooled if sample.pool_used is not None else 0
-    return float(sample.malloc_used - sample.pool_regions - (snapshot.tensor_bytes - pooled))
 
 
 class TargetFailed(Exception):

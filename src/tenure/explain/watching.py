@@ -33,7 +33,7 @@ from tenure.probes import process, read, release
 from tenure.probes.release import BLOCK_BYTES
 from tenure.records import Birth, Finding, GivenBack, GrowingLine, Growth, Layer, Missing, Report, Sample, Ticks
 
-__all__ = ["MIN_GROWTH", "Watching"]
+__all__ = ["MIN_GROWTH", "Watching", "without_tensors"]
 
 MIN_GROWTH = 4096.0  # bytes a tick; less is a note, not a verdict
 _SAMPLE_SECONDS = 0.05
@@ -255,6 +255,22 @@ class Watching:
     # ------------------------------------------------------------------------------------------ what it adds up to
 
     def _native(self) -> Native | None:
+        """As the marks tell; where that does not stand, as they tell without the tensors that the walk saw: one of
+        another size at each tick hides what caches take."""
+        native = self._native_at_marks()
+        if native is None or (native.stands and native.steady):
+            return native
+        at = [(s, self._marks[s.tick]) for s in self._used() if s.tick in self._marks]
+        beside = self._native_of(
+            [(s.tick, rest) for s, sample in at if (rest := without_tensors(s, sample)) is not None]
+        )
+        if beside is None or not (beside.stands and beside.steady):
+            return native
+        seen = sum(p.tensor_bytes_per_tick for p in self._populations if p.steady)
+        rates = (beside.bytes_per_tick + seen, beside.low + seen, beside.high + seen)
+        return replace(beside, bytes_per_tick=rates[0], low=rates[1], high=rates[2])
+
+    def _native_at_marks(self) -> Native | None:
         marks = self._native_marks([s.tick for s in self._used() if s.tick in self._marks])
         known = [(sample.tick, float(sample.native)) for sample in marks if sample.native is not None]
         return self._native_of(known) if len(known) == len(marks) else None
@@ -454,6 +470,15 @@ class Watching:
             ]
         asked = (read(probe, figure)[1] for probe, figure in probes)
         return [*self._births.missing(), *(missing for missing in asked if missing is not None)]
+
+
+def without_tensors(snapshot: Snapshot, sample: Sample) -> float | None:
+    """malloc in use beside the tensors that the walk saw. The pool is left out where there is one: it serves a block
+    from a larger free one without splitting it, and counts the whole."""
+    if sample.malloc_used is None:
+        return None
+    pooled = snapshot.pooled if sample.pool_used is not None else 0
+    return float(sample.malloc_used - sample.pool_regions - (snapshot.tensor_bytes - pooled))
 
 
 def versions() -> dict[str, str | None]:
