@@ -217,3 +217,12 @@ def text_of(finding: Finding, *missing: Missing) -> str:
 
 def test_one_finding_more() -> None:
     assert " and 1 more finding, 67 KB a fit together" in render(replace(LEAK, findings=(KEPT,) * 11), 80, False)
+
+
+def test_a_report_printed_as_it_is_tells_the_verdict_and_each_finding_in_a_line() -> None:
+    first, *rest = str(replace(LEAK, findings=(KEPT,))).splitlines()
+    assert first == f"leak: {LEAK.why}"
+    assert rest == [f"  {KEPT}"]
+    assert str(KEPT).startswith("tensors-kept (TEN107, leak), ")
+    assert "bytes a tick, made at train.py:" in str(KEPT) and "held by train.history['loss'][*]" in str(KEPT)
+    assert str(FLAT) == f"flat: {FLAT.why}"

@@ -103,6 +103,14 @@ class Finding:
     versions: str = ""
     upstream: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """The finding in one line: cause, code, class, bytes a tick, where it is made and what holds it."""
+        parts = [f"{self.cause} ({self.code}, {self.kind})"]
+        parts += [f"{self.bytes_per_tick:,.0f} bytes a tick"] if self.bytes_per_tick is not None else []
+        parts += [f"made at {self.birth.file}:{self.birth.line}"] if self.birth is not None else []
+        parts += [f"held by {self.holder.text}"] if self.holder is not None else []
+        return ", ".join(parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -199,6 +207,10 @@ class Report:
     notes: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     samples: tuple[Sample, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        """The verdict and why, and a line for each finding: what `print(tenure.soak(f))` shows."""
+        return "\n".join([f"{self.verdict}: {self.why}", *(f"  {finding}" for finding in self.findings)])
 
 
 def counted(number: float, name: str) -> str:
