@@ -224,5 +224,9 @@ def test_a_report_printed_as_it_is_tells_the_verdict_and_each_finding_in_a_line(
     assert first == f"leak: {LEAK.why}"
     assert rest == [f"  {KEPT}"]
     assert str(KEPT).startswith("tensors-kept (TEN107, leak), ")
-    assert "bytes a tick, made at train.py:" in str(KEPT) and "held by train.history['loss'][*]" in str(KEPT)
+    assert (
+        "bytes a tick, made at " in str(KEPT)
+        and "train.py:13, " in str(KEPT)
+        and "held by train.history['loss'][*]" in str(KEPT)
+    )
     assert str(FLAT) == f"flat: {FLAT.why}"
